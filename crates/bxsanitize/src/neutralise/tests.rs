@@ -1,0 +1,136 @@
+//! Tables for each neutralising step. The laws over any text are in `tests/properties.rs`.
+
+use super::defang::{BRACKETED, ROLES, TAGS};
+use super::*;
+
+fn check(rows: &[(&str, &str)]) {
+    for (text, want) in rows {
+        let got = neutralise(text, usize::MAX);
+        assert_eq!(&got, want, "{text:?}");
+        assert_eq!(neutralise(&got, usize::MAX), got, "twice: {text:?}");
+    }
+}
+
+#[test]
+fn word_lists_are_sorted() {
+    for list in [TAGS, BRACKETED, ROLES] {
+        assert!(list.is_sorted(), "{list:?}");
+    }
+}
+
+#[test]
+fn line_breaks_become_one_kind() {
+    check(&[
+        ("a\r\nb\rc\u{85}d\u{2028}e\u{2029}f", "a\nb\nc\nd\ne\nf"),
+        ("a\n\r\n", "a\n\n"),
+    ]);
+}
+
+#[test]
+fn escape_sequences_go_whole() {
+    check(&[
+        ("a\u{1b}[1;31mb\u{1b}[0m", "ab"),
+        ("a\u{9b}31mb", "ab"),
+        ("a\u{1b}]0;title\u{7}b", "ab"),
+        ("a\u{1b}]8;;http://x\u{1b}\\b", "ab"),
+        ("a\u{1b}Pq\u{9c}b", "ab"),
+        ("a\u{1b}(Bb\u{1b}7c", "abc"),
+        ("a\u{1b}]never ended", "anever ended"),
+        ("a\u{1b}[31\u{1b}[0mb", "a31b"),
+        ("a\u{1b}é\u{0}\u{8}\u{7f}b\tc", "aéb\tc"),
+    ]);
+    let far = format!("a\u{1b}]{}\u{7}b", "x".repeat(CONTROL_STRING_CHARS_MAX + 1));
+    assert_eq!(
+        neutralise(&far, usize::MAX).len(),
+        CONTROL_STRING_CHARS_MAX + 3
+    );
+    let near = format!("a\u{1b}]{}\u{7}b", "x".repeat(CONTROL_STRING_CHARS_MAX));
+    assert_eq!(neutralise(&near, usize::MAX), "ab");
+    let wide = format!("a\u{1b}[{}mb", "1".repeat(CSI_CHARS_MAX + 1));
+    assert_eq!(neutralise(&wide, usize::MAX).len(), CSI_CHARS_MAX + 4);
+}
+
+#[test]
+fn hidden_characters_go() {
+    check(&[(
+        "a\u{200B}\u{AD}b\u{E0041}\u{FE0F}\u{202E}c\u{F0000}\u{FDD0}",
+        "abc",
+    )]);
+}
+
+#[test]
+fn composed_but_not_compatible() {
+    check(&[
+        ("e\u{301}", "é"),
+        ("²ﬁ", "²ﬁ"),
+        ("\u{212A}", "K"),
+        ("\u{958}", "\u{915}\u{93C}"),
+    ]);
+}
+
+#[test]
+fn runs_are_limited() {
+    check(&[
+        (
+            &format!("a{}b", "\u{301}\u{323}".repeat(20)),
+            &format!("ạ\u{301}{}b", "\u{323}".repeat(0))
+                .replace("\u{301}b", &format!("{}b", "\u{323}".repeat(8))),
+        ),
+        (
+            &format!("a{}b", " \t".repeat(40)),
+            &format!("a{}b", " \t".repeat(32)),
+        ),
+        ("a\n\n\n\n\nb", "a\n\n\nb"),
+    ]);
+}
+
+#[test]
+fn the_cut_counts_its_marker() {
+    assert_eq!(neutralise("abcdefghij", 10), "abcdefghij");
+    assert_eq!(neutralise("abcdefghijk", 10), "abcde⟨cut⟩");
+    assert_eq!(neutralise("abcdefghijk", 3), "abc");
+    assert_eq!(neutralise("abc", 0), "");
+    assert_eq!(neutralise("éééééééé", 6), "é⟨cut⟩");
+    assert_eq!(neutralise("<script>", 7), "<s⟨cut⟩".replace('<', "‹"));
+}
+
+#[test]
+fn openings_lose_their_first_character() {
+    check(&[
+        ("<|im_start|>x", "‹|im_start|>x"),
+        ("<｜end｜>", "‹｜end｜>"),
+        ("＜script＞", "‹script＞"),
+        ("﹤ＳＹＳﬅem>", "﹤ＳＹＳﬅem>"),
+        ("<ｓｙﬆem>", "‹ｓｙﬆem>"),
+        ("</system> <think>", "‹/system> ‹think>"),
+        ("<aßistant>", "‹aßistant>"),
+        ("<<SYS>> <</SYS>>", "‹‹SYS>> ‹‹/SYS>>"),
+        ("[INST] [/INST] [note]", "⁅INST] ⁅/INST] [note]"),
+        ("![x](u) ！［x］", "ǃ[x](u) ǃ［x］"),
+        ("‼[x]", "ǃ[x]"),
+        (
+            "User: hi\n  **assistant** : yo\n> System:x",
+            "User꞉ hi\n  **assistant** ꞉ yo\n> System꞉x",
+        ),
+        ("ｕｓｅｒ：hi", "ｕｓｅｒ꞉hi"),
+        (
+            "[a]: http://x\n[b\\]c]: y\n[d] e: f",
+            "⁅a]: http://x\n⁅b\\]c]: y\n[d] e: f",
+        ),
+    ]);
+}
+
+#[test]
+fn ordinary_text_is_borrowed() {
+    for text in [
+        "a < b and c > d, see [1] and the user: me!",
+        "if x<=3 { y[0] = !z; } // std::fmt <span>",
+        "the system: none. <b>bold</b> <scripts> users: many",
+        "Grüße, 漢字, emoji 🙂",
+    ] {
+        assert!(
+            matches!(neutralise_cow(text, usize::MAX), Cow::Borrowed(_)),
+            "{text}"
+        );
+    }
+}
