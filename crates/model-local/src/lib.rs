@@ -5,9 +5,8 @@
 //! ```
 //! use model_local::{Behaviour, Reply, Server};
 //!
-//! let server = Server::start(Behaviour::Script(vec![Reply::text("hello")]))?;
+//! let server = Server::start(Behaviour::Script(vec![Reply::text("hello")]));
 //! assert!(server.url().starts_with("http://127.0.0.1:"));
-//! # Ok::<(), model_local::StartError>(())
 //! ```
 #![forbid(unsafe_code)]
 

@@ -21,6 +21,8 @@ use crate::reply::{Behaviour, Reply};
 pub const CONNECTIONS_MAX: usize = 64;
 /// Longest wait for the next bytes of a request.
 const READ_WAIT_MAX: Duration = Duration::from_secs(30);
+/// Pause after a connection could not be taken.
+const ACCEPT_RETRY_WAIT: Duration = Duration::from_millis(10);
 /// Bytes of a refused request that are read away, so that its client can read the refusal.
 const REFUSED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -90,12 +92,15 @@ struct Shared {
 }
 
 impl Server {
-    /// Starts on a free port of 127.0.0.1.
+    /// Starts on a free port of 127.0.0.1, for a test.
     ///
-    /// # Errors
-    /// [`StartError`].
-    pub fn start(behaviour: Behaviour) -> Result<Server, StartError> {
-        Server::start_with(behaviour, Options::default())
+    /// # Panics
+    /// When the machine has no port or thread left; a program uses [`Server::start_with`].
+    pub fn start(behaviour: Behaviour) -> Server {
+        match Server::start_with(behaviour, Options::default()) {
+            Ok(server) => server,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Starts as the options say.
@@ -214,7 +219,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let Ok((stream, _)) = accepted else {
             // Out of descriptors, or a client that left at once; neither ends the server.
-            thread::sleep(Duration::from_millis(10));
+            thread::sleep(ACCEPT_RETRY_WAIT);
             continue;
         };
         threads.retain(|thread| !thread.is_finished());
