@@ -18,18 +18,10 @@ pub struct Wire {
     pub cut_after: Option<usize>,
 }
 
-/// Why an answer may have to end early. Shared with the server, which raises `stopping`.
-#[derive(Debug, Default)]
-struct Left {
-    client: AtomicBool,
-    /// The last piece is on its way: a client that leaves now has all it was promised.
-    ending: AtomicBool,
-}
-
 /// Writes the answer and closes the connection. A client that closes only its sending side counts
 /// as one that left.
 pub fn write(stream: &TcpStream, wire: &Wire, stopping: &Arc<AtomicBool>) -> Outcome {
-    let left = Arc::new(Left::default());
+    let left = Arc::new(AtomicBool::new(false));
     let gates: Vec<Gate> = wire.holds.iter().map(|hold| hold.gate.clone()).collect();
     let watcher = stream.try_clone().and_then(|reading| {
         let left = left.clone();
@@ -56,38 +48,41 @@ pub fn write(stream: &TcpStream, wire: &Wire, stopping: &Arc<AtomicBool>) -> Out
 fn write_pieces(
     mut stream: &TcpStream,
     wire: &Wire,
-    left: &Left,
+    left: &AtomicBool,
     stopping: &AtomicBool,
 ) -> io::Result<()> {
-    let gone = || left.client.load(Ordering::SeqCst);
-    let give_up = || gone() || stopping.load(Ordering::SeqCst);
-    let mut budget = wire.cut_after.unwrap_or(usize::MAX);
-    for at in 0..=wire.pieces.len() {
+    let give_up = || left.load(Ordering::SeqCst) || stopping.load(Ordering::SeqCst);
+    let hold = |at: usize| {
         for hold in wire.holds.iter().filter(|hold| hold.before == at) {
             hold.gate.pass(give_up);
         }
         if give_up() {
-            return Err(io::ErrorKind::BrokenPipe.into());
+            Err(io::Error::from(io::ErrorKind::BrokenPipe))
+        } else {
+            Ok(())
         }
-        let Some(piece) = wire.pieces.get(at) else {
-            break;
-        };
-        let last_hold = wire.holds.iter().map(|hold| hold.before).max().unwrap_or(0);
-        if (at + 1 == wire.pieces.len() || piece.len() >= budget) && last_hold <= at {
-            left.ending.store(true, Ordering::SeqCst);
-        }
+    };
+    let mut budget = wire.cut_after.unwrap_or(usize::MAX);
+    for (at, piece) in wire.pieces.iter().enumerate() {
+        hold(at)?;
         let part = &piece[..piece.len().min(budget)];
         stream.write_all(part)?;
         budget -= part.len();
         if budget == 0 {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    // A client that leaves now has all it was promised, unless the script holds the close back.
+    let end = wire.pieces.len();
+    if wire.holds.iter().any(|hold| hold.before == end) {
+        hold(end)
+    } else {
+        Ok(())
+    }
 }
 
 /// Reads until the client's end closes. Bytes after the request are nobody's.
-fn watch(mut stream: TcpStream, left: &Left, gates: &[Gate]) {
+fn watch(mut stream: TcpStream, left: &AtomicBool, gates: &[Gate]) {
     let _ = stream.set_read_timeout(None);
     let mut rest = [0_u8; 1024];
     loop {
@@ -98,10 +93,8 @@ fn watch(mut stream: TcpStream, left: &Left, gates: &[Gate]) {
             Err(_) => break,
         }
     }
-    if !left.ending.load(Ordering::SeqCst) {
-        left.client.store(true, Ordering::SeqCst);
-        for gate in gates {
-            gate.nudge();
-        }
+    left.store(true, Ordering::SeqCst);
+    for gate in gates {
+        gate.nudge();
     }
 }
