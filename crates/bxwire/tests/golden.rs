@@ -30,9 +30,11 @@ struct Samples(BTreeMap<String, Sample>);
 
 struct Sample {
     line: String,
-    /// Reads the line and says whether it is the sample.
-    reads_as_itself: Box<dyn Fn(&str) -> Result<bool, serde_json::Error>>,
+    reads_as_itself: Box<Check>,
 }
+
+/// Reads a line and says whether it is the sample.
+type Check = dyn Fn(&str) -> Result<bool, serde_json::Error>;
 
 impl Samples {
     fn all() -> Self {
