@@ -203,7 +203,7 @@ fn markup_flags(skeleton: &str) -> Vec<Flag> {
     if FRAMES.iter().any(|frame| skeleton.contains(frame)) {
         flags.push(Flag::AuthorityFrame);
     }
-    if skeleton.lines().any(|line| is_role_line(line)) {
+    if skeleton.lines().any(is_role_line) {
         flags.push(Flag::RoleSpoof);
     }
     if image_with_query(skeleton) {

@@ -5,7 +5,7 @@ pub const RUN_CHARS_MIN: usize = 20;
 /// Shannon entropy of a run's characters from which it looks random, in bits a character.
 pub const ENTROPY_BITS_MIN: f64 = 3.6;
 /// Shortest run that counts when it holds slashes, as paths do; it must also change between capital,
-/// small letter and digit at least at every third character, as paths do not.
+/// small letter and digit at least at every second character, as paths do not.
 pub const SLASHED_RUN_CHARS_MIN: usize = 32;
 
 /// True if the text has a run of both cases and digits with the entropy of a key. Identifiers in one
@@ -22,7 +22,7 @@ pub fn looks_random(text: &str) -> bool {
                 .any(|part| part.len() >= RUN_CHARS_MIN && is_random(part))
                 || (run.len() >= SLASHED_RUN_CHARS_MIN
                     && is_random(run)
-                    && kind_changes(run) * 3 >= run.len())
+                    && kind_changes(run) * 2 >= run.len())
         })
 }
 
