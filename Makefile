@@ -1,0 +1,34 @@
+# Everything is cargo underneath; CARGO_TARGET_DIR is honoured.
+
+.PHONY: demo test bench up deny
+
+# Two agents, a Honcho and a model stand-in, no network: each step says what was checked.
+demo:
+	cargo build --locked --workspace --bins
+	cargo run --locked --quiet -p bxtest --bin demo
+
+# What .ci/run runs: format, lints, tests (the document checks among them), licences.
+test:
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo build --locked --workspace --bins
+	cargo test --locked --workspace
+	@$(MAKE) --no-print-directory deny
+
+deny:
+	@if cargo deny --version >/dev/null 2>&1; then \
+		cargo deny --locked check bans licenses sources; \
+	else \
+		echo "cargo-deny is not installed, so bans, licences and sources were not checked;"; \
+		echo "to have it: cargo install --locked cargo-deny"; \
+	fi
+
+# Figures, never assertions; docs/benchmarks.md says what each one means.
+bench:
+	cargo build --locked --release --workspace --bins
+	cargo bench --locked --workspace
+
+# The same by hand: daemons and stand-ins in the foreground, then a chat. Ctrl-D ends it.
+up:
+	cargo build --locked --workspace --bins
+	cargo run --locked --quiet -p bxctl -- up
