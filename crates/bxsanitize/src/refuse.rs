@@ -10,8 +10,8 @@ mod scan;
 mod special;
 
 use crate::neutralise::neutralise_cow;
+use crate::unicode::decompose;
 use std::borrow::Cow;
-use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 /// What a text may be used for. Ordered: the later outcome wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,12 +63,14 @@ impl Refuser {
             Cow::Borrowed(_) => raw,
             Cow::Owned(_) => self.check_form(&neutral),
         };
-        if matches!(cleaned, Outcome::Secret(_))
-            || is_nfkc_quick(neutral.chars()) == IsNormalized::Yes
-        {
+        if matches!(cleaned, Outcome::Secret(_)) || neutral.is_ascii() {
             return raw.max(cleaned);
         }
-        let compatible: String = neutral.nfkc().collect();
+        // All the ASCII that NFKC would give, and a little more: it binds accents to their letters.
+        let mut compatible = String::with_capacity(neutral.len());
+        for c in neutral.chars() {
+            decompose(c, |part| compatible.push(part));
+        }
         raw.max(cleaned).max(self.check_form(&compatible))
     }
 

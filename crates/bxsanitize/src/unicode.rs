@@ -48,16 +48,32 @@ pub fn is_blank(c: char) -> bool {
     c != '\n' && c.is_whitespace()
 }
 
-/// Calls `emit` with what `c` becomes when text is matched: compatibility decomposition, ASCII in
-/// lower case, sharp s as two letters. Marks stay, so an accented letter never equals a plain one.
+/// True in the scripts whose compatibility decompositions hold no ASCII but blanks and a plus sign.
+/// They are matched as they are: some of them decompose to 18 characters.
+fn is_apart_from_ascii(c: char) -> bool {
+    matches!(c, '\u{590}'..='\u{DFF}' | '\u{F00}'..='\u{1CFF}' | '\u{3400}'..='\u{A69F}' | '\u{AC00}'..='\u{FAFF}' | '\u{FB07}'..='\u{FDFF}')
+}
+
+/// Calls `emit` with what `c` becomes when ASCII text is looked for: what NFKC makes of it, but with
+/// accents apart from their letters.
+pub fn decompose(c: char, emit: impl FnMut(char)) {
+    let mut emit = emit;
+    if c.is_ascii() || is_apart_from_ascii(c) {
+        emit(c);
+    } else {
+        decompose_compatible(c, emit);
+    }
+}
+
+/// `decompose` with ASCII in lower case and sharp s as two letters. Marks stay, so an accented letter
+/// never equals a plain one.
 pub fn fold(c: char, mut emit: impl FnMut(char)) {
     match c {
-        _ if c.is_ascii() => emit(c.to_ascii_lowercase()),
         'ß' | 'ẞ' => {
             emit('s');
             emit('s');
         }
-        _ => decompose_compatible(c, |part| emit(part.to_ascii_lowercase())),
+        _ => decompose(c, |part| emit(part.to_ascii_lowercase())),
     }
 }
 
@@ -99,6 +115,7 @@ pub fn latin_lookalike(c: char) -> Option<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unicode_normalization::char::is_combining_mark;
 
     fn folded(text: &str) -> String {
         let mut out = String::new();
@@ -111,6 +128,26 @@ mod tests {
         assert_eq!(folded("ＳＹＳﬆEM"), "sysstem");
         assert_eq!(folded("aßiſtant"), "assistant");
         assert_eq!(folded("é"), "e\u{301}");
+    }
+
+    #[test]
+    fn what_is_matched_as_it_is_holds_no_ascii_word() {
+        for c in (0..0xFFFF)
+            .filter_map(char::from_u32)
+            .filter(|c| is_apart_from_ascii(*c))
+        {
+            let mut parts = Vec::new();
+            decompose_compatible(c, |part| parts.push(part));
+            assert!(
+                parts
+                    .iter()
+                    .all(|part| !part.is_ascii() || matches!(part, ' ' | '+')),
+                "{:04X}",
+                c as u32
+            );
+            let leads = |c: &char| is_combining_mark(*c);
+            assert_eq!(leads(&parts[0]), leads(&c), "{:04X}", c as u32);
+        }
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(super) static PATTERNS: &[(Flag, Row)] = &[
     (Exfiltration, &[(0, SEND), (4, LOOT), (6, "to"), (2, "http https url endpoint server webhook address attacker following this me email")]),
     (Exfiltration, &[(0, "send forward transmit exfiltrate leak upload"), (2, "user's users user owner's owner your entire full"), (3, LOOT), (5, "to")]),
     (Exfiltration, &[(0, "include append encode embed insert"), (4, LOOT), (5, "in into to as"), (3, "url link image query parameter markdown")]),
-    (ToolOrder, &[(0, "you must now immediately please"), (2, "call invoke use execute run"), (1, "the this"), (3, TOOLS), (2, "to with and")]),
+    (ToolOrder, &[(0, "must now immediately please"), (2, "call invoke use execute run"), (1, "the this"), (3, TOOLS), (2, "to with and")]),
     (ToolOrder, &[(0, "invoke call"), (1, "the"), (2, "tool function"), (2, "without"), (2, "confirmation asking telling permission approval")]),
     (ToolOrder, &[(0, "without"), (0, "asking"), (1, "the"), (1, "user owner"), (3, "call run execute send delete invoke")]),
     (ToolOrder, &[(0, "execute run"), (2, "following this"), (2, "command code script"), (2, "immediately now silently without")]),
