@@ -12,6 +12,7 @@ mod filters;
 mod front;
 mod model;
 mod server;
+mod settings;
 mod store;
 mod validate;
 

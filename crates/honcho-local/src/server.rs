@@ -521,7 +521,10 @@ fn misbehave(shared: &Arc<Shared>, call: Call, number: u64, fault: Fault, reques
                 commit(shared, false);
             }
             controls.end(number, Some(status), true);
-            let refusal = Refusal::new(status, "A fault that was asked for");
+            let refusal = match status {
+                500 => Refusal::unexpected(),
+                _ => Refusal::new(status, "A fault that was asked for"),
+            };
             send(request, &Answer::Json(status, refusal.body()), retry_after);
         }
         Fault::RefuseKey => {

@@ -41,6 +41,14 @@ impl<'a> At<'a> {
         loc
     }
 
+    /// The object that is this one's member `key`.
+    pub fn inside(&self, key: &str, map: &'a Map<String, Value>) -> Self {
+        Self {
+            loc: self.loc(key),
+            map,
+        }
+    }
+
     /// The member, unless it is absent or `null`.
     pub fn set(&self, key: &str) -> Option<&'a Value> {
         self.map.get(key).filter(|value| !value.is_null())
@@ -446,51 +454,4 @@ fn without_nul(value: &Value) -> Value {
         ),
         other => other.clone(),
     }
-}
-
-/// The known keys of a workspace's or session's configuration are checked, the others kept as sent.
-pub fn configuration(
-    problems: &mut Problems,
-    at: &At<'_>,
-    key: &str,
-) -> Option<Map<String, Value>> {
-    let given = problems.map(at, key)?;
-    let mut kept = given.clone();
-    let sections: [(&str, &[&str], &[(&str, i64)]); 4] = [
-        ("reasoning", &["enabled"], &[]),
-        ("peer_card", &["use", "create"], &[]),
-        (
-            "summary",
-            &["enabled"],
-            &[
-                ("messages_per_short_summary", 10),
-                ("messages_per_long_summary", 20),
-            ],
-        ),
-        ("dream", &["enabled"], &[]),
-    ];
-    let inside = At {
-        loc: at.loc(key),
-        map: given,
-    };
-    for (section, switches, counts) in sections {
-        let Some(map) = problems.map(&inside, section) else {
-            continue;
-        };
-        let here = At {
-            loc: inside.loc(section),
-            map,
-        };
-        let mut section_kept = map.clone();
-        for switch in switches {
-            if let Some(truth) = problems.boolean(&here, switch, true) {
-                section_kept.insert((*switch).to_owned(), Value::Bool(truth));
-            }
-        }
-        for (count, min) in counts {
-            problems.integer(&here, count, *min, i64::MAX);
-        }
-        kept.insert(section.to_owned(), Value::Object(section_kept));
-    }
-    Some(kept)
 }

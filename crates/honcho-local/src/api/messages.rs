@@ -59,7 +59,7 @@ fn read(problems: &mut Problems, at: &At<'_>) -> Option<Sent> {
     let peer = problems.text(at, "peer_id", REQUIRED);
     let metadata = problems.metadata(at, "metadata").unwrap_or_default();
     let mut configuration = Map::new();
-    if let Some(given) = crate::validate::configuration(problems, at, "configuration")
+    if let Some(given) = crate::settings::configuration(problems, at, "configuration")
         && let Some(reasoning) = given.get("reasoning").and_then(Value::as_object)
     {
         let kept = reasoning

@@ -7,11 +7,12 @@ use super::Api;
 use crate::call::{Answer, Call, Page, Reply};
 use crate::errors::Refusal;
 use crate::filters::{self, Filter};
+use crate::settings::configuration;
 use crate::store::members::{self, Flags, OBSERVERS_MAX};
 use crate::store::sessions::{self, Among, Session};
 use crate::store::workspaces::{self, Workspace};
 use crate::store::{Found, peers, scopes};
-use crate::validate::{At, NAME, NAME_PATTERN, Problems, configuration, is_name};
+use crate::validate::{At, NAME, NAME_PATTERN, Problems, is_name};
 
 pub fn create(api: &Api, call: &Call, w: &str) -> Reply {
     let body = call.object()?;

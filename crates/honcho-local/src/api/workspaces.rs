@@ -7,8 +7,9 @@ use crate::auth::Need;
 use crate::call::{Answer, Call, Page, Reply};
 use crate::errors::Refusal;
 use crate::filters;
+use crate::settings::configuration;
 use crate::store::workspaces;
-use crate::validate::{At, NAME, Problems, configuration};
+use crate::validate::{At, NAME, Problems};
 
 pub fn create(api: &Api, call: &Call) -> Reply {
     // The name is in the body, so the key itself is looked at first and its workspace afterwards.

@@ -1,0 +1,10 @@
+//! Tests of the server over real HTTP: what was recorded, each rule, each fault, and the program itself.
+
+mod contract;
+mod durability;
+mod faults;
+mod http;
+mod keys;
+mod limits;
+mod rules;
+mod search;
