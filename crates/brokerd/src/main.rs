@@ -1,2 +1,16 @@
+//! The program `brokerd`: takes its arguments and runs.
 #![forbid(unsafe_code)]
-fn main() {}
+
+use clap::Parser;
+
+/// Runs Boxmaker's tools and keeps the labels of its sessions
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(flatten)]
+    home: bxcore::paths::HomeArgs,
+}
+
+fn main() -> std::process::ExitCode {
+    brokerd::run(&Arguments::parse().home)
+}

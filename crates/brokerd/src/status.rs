@@ -1,0 +1,73 @@
+//! What `bxctl status` shows of brokerd. Holds counts and names, no text of a session.
+
+use bxcore::runbook;
+use bxwire::links::control::{Notice, Status};
+
+use crate::{policy::Policy, serve::Broker, store::Unwritten, tools::Name};
+
+/// The daemon's state now.
+#[must_use]
+pub fn of(broker: &Broker) -> Status {
+    let config = broker.config();
+    let counts = broker.store.counts();
+    let outage = broker.store.outage();
+    let mut notices = Vec::new();
+    if let Some(why) = &outage {
+        notices.push(Notice {
+            text: format!("results that raise a label are withheld: {why}"),
+            runbook: Some(Unwritten::RUNBOOK.anchor().into()),
+        });
+    }
+    if let Some(why) = broker.config_refused() {
+        notices.push(Notice {
+            text: format!("the changed configuration is not in use: {why}"),
+            runbook: Some(runbook::CONFIG_INVALID.anchor().into()),
+        });
+    }
+    for root in &config.roots {
+        if let Err(why) = root.open(&broker.dirs) {
+            notices.push(Notice {
+                text: format!("root {} {why}", root.name),
+                runbook: Some(runbook::ROOT_REFUSED.anchor().into()),
+            });
+        }
+    }
+    if broker.memory.is_away() {
+        notices.push(Notice {
+            text: "memoryd did not answer the last call".into(),
+            runbook: Some(runbook::MEMORY_UNAVAILABLE.anchor().into()),
+        });
+    }
+    let tools = Name::ALL.map(|tool| {
+        let word = match config.policy(tool) {
+            Policy::Allow => "",
+            Policy::Ask => " (ask)",
+            Policy::Deny => " (deny)",
+        };
+        format!("{}{word}", tool.as_str())
+    });
+    let roots: Vec<_> = config
+        .roots
+        .iter()
+        .map(|root| format!("{} ({})", root.name, root.label))
+        .collect();
+    let facts = [
+        ("sessions seen", counts.seen.to_string()),
+        ("sessions untrusted", counts.untrusted.to_string()),
+        ("sessions secret", counts.secret.to_string()),
+        ("tools", tools.join(", ")),
+        ("roots", roots.join(", ")),
+        (
+            "appends",
+            if outage.is_some() { "fail" } else { "work" }.into(),
+        ),
+    ];
+    Status {
+        daemon: "brokerd".into(),
+        build: env!("CARGO_PKG_VERSION").into(),
+        pid: std::process::id(),
+        since: broker.since.to_string(),
+        notices,
+        facts: facts.map(|(name, value)| (name.into(), value)).into(),
+    }
+}
