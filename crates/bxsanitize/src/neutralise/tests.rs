@@ -121,6 +121,32 @@ fn openings_lose_their_first_character() {
 }
 
 #[test]
+fn a_bracket_that_closes_first_defines_nothing() {
+    check(&[("[x] done, see [a]: b", "[x] done, see [a]: b")]);
+}
+
+#[test]
+fn openings_alone_are_read_once() {
+    for opening in [
+        "\u{1b}]",
+        "\u{1b}[1",
+        "\u{90}\u{7}",
+        "[\n",
+        "<",
+        "![",
+        "user\n",
+        "\u{301}\u{323}",
+        "ﷺ",
+    ] {
+        let text = opening.repeat(400_000 / opening.len());
+        let started = std::time::Instant::now();
+        let _ = neutralise(&text, usize::MAX);
+        // Read once it takes well under a second, even in a debug build; read over and over, minutes.
+        assert!(started.elapsed().as_secs() < 10, "{opening:?}");
+    }
+}
+
+#[test]
 fn ordinary_text_is_borrowed() {
     for text in [
         "a < b and c > d, see [1] and the user: me!",
