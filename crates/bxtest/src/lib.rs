@@ -13,6 +13,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub mod end_state;
+pub mod fleet;
+pub mod look;
+pub mod scenario;
+pub mod world;
+
 pub use bxcore::paths::Dirs;
 
 /// How long a test waits for anything before it says what did not happen.
