@@ -12,11 +12,17 @@ pub fn of(broker: &Broker) -> Status {
     let counts = broker.store.counts();
     let outage = broker.store.outage();
     let mut notices = Vec::new();
-    if let Some(why) = &outage {
-        notices.push(Notice {
-            text: format!("results that raise a label are withheld: {why}"),
-            runbook: Some(Unwritten::RUNBOOK.anchor().into()),
-        });
+    let fails = [
+        (&outage.sessions, "results that raise a label are withheld"),
+        (&outage.audit, "calls run without a line in the audit"),
+    ];
+    for (why, what) in fails {
+        if let Some(why) = why {
+            notices.push(Notice {
+                text: format!("{what}: {why}"),
+                runbook: Some(Unwritten::RUNBOOK.anchor().into()),
+            });
+        }
     }
     if let Some(why) = broker.config_refused() {
         notices.push(Notice {
@@ -51,16 +57,14 @@ pub fn of(broker: &Broker) -> Status {
         .iter()
         .map(|root| format!("{} ({})", root.name, root.label))
         .collect();
+    let works = outage.sessions.is_none() && outage.audit.is_none();
     let facts = [
         ("sessions seen", counts.seen.to_string()),
         ("sessions untrusted", counts.untrusted.to_string()),
         ("sessions secret", counts.secret.to_string()),
         ("tools", tools.join(", ")),
         ("roots", roots.join(", ")),
-        (
-            "appends",
-            if outage.is_some() { "fail" } else { "work" }.into(),
-        ),
+        ("appends", if works { "work" } else { "fail" }.into()),
     ];
     Status {
         daemon: "brokerd".into(),

@@ -41,16 +41,60 @@ struct Stamped<'a> {
     record: &'a Record,
 }
 
+/// A file of lines, and whether it takes them now.
+#[derive(Debug)]
+struct Lines {
+    file: Mutex<AppendFile>,
+    /// Why appends fail; a lock of its own, so that `status` never waits for the disk.
+    outage: Mutex<Option<String>>,
+}
+
+impl Lines {
+    fn new(file: AppendFile) -> Self {
+        Self {
+            file: Mutex::new(file),
+            outage: Mutex::new(None),
+        }
+    }
+
+    /// Appends, and logs when an outage starts and ends. A failed sync ends the process.
+    fn append(&self, file: &mut AppendFile, line: &str) -> bool {
+        let appended = file.append(line);
+        let mut outage = lock(&self.outage);
+        match appended {
+            Ok(_) => {
+                if outage.take().is_some() {
+                    tracing::info!(file = %file.path().display(), "appends work again");
+                }
+                true
+            }
+            Err(error @ AppendError::Lost { .. }) => daemon::exit_lost(&error),
+            Err(error @ AppendError::Full { .. }) => {
+                if outage.is_none() {
+                    tracing::error!("{}", report::actionable(&error));
+                    *outage = Some(report::line(&error, None));
+                }
+                false
+            }
+        }
+    }
+}
+
 /// Labels, their file, the audit file.
 #[derive(Debug)]
 pub struct Store {
-    /// Taken first and kept over prepare, append and commit: one change at a time.
-    sessions: Mutex<AppendFile>,
+    /// Its file is taken first and kept over prepare, append and commit: one change at a time.
+    sessions: Lines,
     /// Taken for moments only, so that `SessionState` never waits for the disk.
     labels: Mutex<Labels>,
-    audit: Mutex<AppendFile>,
-    /// Since when and why appends fail.
-    outage: Mutex<Option<String>>,
+    audit: Lines,
+}
+
+/// Why appends fail, file by file.
+#[derive(Debug, Default)]
+pub struct Outage {
+    pub sessions: Option<String>,
+    pub audit: Option<String>,
 }
 
 impl Store {
@@ -68,10 +112,9 @@ impl Store {
             audit::read_line(line).map(drop)
         })?;
         Ok(Self {
-            sessions: Mutex::new(sessions),
+            sessions: Lines::new(sessions),
             labels: Mutex::new(labels),
-            audit: Mutex::new(audit),
-            outage: Mutex::new(None),
+            audit: Lines::new(audit),
         })
     }
 
@@ -85,16 +128,15 @@ impl Store {
         label: Label,
         causes: &[Cause],
     ) -> Result<Joined, Unwritten> {
-        let mut file = lock(&self.sessions);
+        let mut file = lock(&self.sessions.file);
         let joined = lock(&self.labels).join(session, label, causes);
         if let Some(record) = &joined.record {
-            let line = Stamped {
+            let line = to_line(&Stamped {
                 v: LINE_VERSION,
                 at: Millis::now().to_string(),
                 record,
-            };
-            let appended = to_line(&line).is_some_and(|line| self.append(&mut file, &line));
-            if !appended {
+            });
+            if !line.is_some_and(|line| self.sessions.append(&mut file, &line)) {
                 lock(&self.labels).failed(&joined);
                 return Err(Unwritten {
                     label: joined.label,
@@ -109,8 +151,8 @@ impl Store {
     /// is durable, so its result may leave, with a word about this.
     #[must_use]
     pub fn audit(&self, line: &audit::Line) -> bool {
-        let mut file = lock(&self.audit);
-        to_line(line).is_some_and(|line| self.append(&mut file, &line))
+        let mut file = lock(&self.audit.file);
+        to_line(line).is_some_and(|line| self.audit.append(&mut file, &line))
     }
 
     #[must_use]
@@ -130,31 +172,11 @@ impl Store {
         lock(&self.labels).counts()
     }
 
-    /// Why appends fail, if they do.
     #[must_use]
-    pub fn outage(&self) -> Option<String> {
-        lock(&self.outage).clone()
-    }
-
-    /// Appends, and logs when an outage starts and ends. A failed sync ends the process.
-    fn append(&self, file: &mut AppendFile, line: &str) -> bool {
-        let appended = file.append(line);
-        let mut outage = lock(&self.outage);
-        match appended {
-            Ok(_) => {
-                if outage.take().is_some() {
-                    tracing::info!("appends work again");
-                }
-                true
-            }
-            Err(error @ AppendError::Lost { .. }) => daemon::exit_lost(&error),
-            Err(error @ AppendError::Full { .. }) => {
-                if outage.is_none() {
-                    tracing::error!("{}", report::actionable(&error));
-                    *outage = Some(report::line(&error, None));
-                }
-                false
-            }
+    pub fn outage(&self) -> Outage {
+        Outage {
+            sessions: lock(&self.sessions.outage).clone(),
+            audit: lock(&self.audit.outage).clone(),
         }
     }
 }
