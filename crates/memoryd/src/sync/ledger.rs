@@ -1,0 +1,572 @@
+//! The ledger's lines and what they add up to: what was decided, what is waiting, what is where in Honcho.
+//! Pure; `worker` keeps the file. Holds references and ids, never memory text.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use bxcore::clock::Millis;
+use bxwire::{ItemId, Label, SessionId, Speaker, links::session_state::SessionState};
+use serde::{Deserialize, Serialize};
+
+use super::{config::Role, decide::SkipReason, naming::HonchoSession};
+
+/// One line. What is newer than this program has another `type`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Line {
+    /// The first line. What ended before it is never sent.
+    Opened {
+        at: Millis,
+        installation: String,
+    },
+    Decided(Decided),
+    /// Durable before the request leaves.
+    Sending {
+        at: Millis,
+        steps: Vec<StepRef>,
+    },
+    /// The end of a try that reached Honcho, or was found there.
+    Sent {
+        at: Millis,
+        steps: Vec<SentStep>,
+    },
+    /// The end of a try that cannot have arrived.
+    NotSent {
+        at: Millis,
+        steps: Vec<StepRef>,
+    },
+    /// Not to be tried again unless the owner says so.
+    Failed {
+        at: Millis,
+        step: StepRef,
+        kind: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<u16>,
+    },
+    /// The session became secret first.
+    Withdrawn {
+        at: Millis,
+        step: StepRef,
+    },
+    /// Undone before it was sent.
+    Cancelled {
+        at: Millis,
+        step: StepRef,
+    },
+    /// The owner asked for another try.
+    Requeued {
+        at: Millis,
+        step: StepRef,
+    },
+}
+
+/// Every `type` a line may have.
+pub const KINDS: [&str; 9] = [
+    "opened",
+    "decided",
+    "sending",
+    "sent",
+    "not_sent",
+    "failed",
+    "withdrawn",
+    "cancelled",
+    "requeued",
+];
+
+/// What became of an item, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decided {
+    pub at: Millis,
+    pub item: ItemId,
+    /// Why it goes nowhere; then there are no steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip: Option<SkipReason>,
+    /// The Boxmaker session it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<SessionId>,
+    /// The Honcho session its new texts go to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<HonchoSession>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
+    /// loopd's label, or the journal's for an edit.
+    pub log: Label,
+    /// brokerd's word when a turn was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broker: Option<SessionState>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speaker: Option<Speaker>,
+}
+
+/// One thing to do at Honcho. `slot` is the entry or note it is about; `change` is its place in the edit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Step {
+    /// A turn's messages.
+    Messages { role: Role, peer: String },
+    /// A conclusion of a peer about itself, in the trusted workspace.
+    Conclude {
+        peer: String,
+        slot: String,
+        change: usize,
+    },
+    /// Deletes what a step concluded.
+    Unconclude { of: StepRef },
+    /// A message in the fleet, from the agent.
+    Note { slot: String, change: usize },
+    /// A message beside that one, taking it back.
+    Retract { of: StepRef },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StepRef {
+    pub item: ItemId,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub step: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(step: &usize) -> bool {
+    *step == 0
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentStep {
+    #[serde(flatten)]
+    pub step: StepRef,
+    /// Honcho's ids of what was made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ids: Vec<String>,
+    /// It was found there after a try without an answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub found: bool,
+}
+
+/// A Honcho session in a workspace. Order holds within one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    pub role: Role,
+    pub session: String,
+}
+
+/// Where a step stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepState {
+    Waiting,
+    /// A try began at this time and has no end: in this run it is on its way or in doubt, after a restart it
+    /// is in doubt.
+    Trying(Millis),
+    Sent {
+        ids: Vec<String>,
+        found: bool,
+    },
+    Failed {
+        kind: String,
+        status: Option<u16>,
+    },
+    Withdrawn,
+    Cancelled,
+}
+
+impl StepState {
+    /// Whether something is still to be done.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Waiting | Self::Trying(_))
+    }
+}
+
+/// A decided item.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    pub decided: Decided,
+    pub states: Vec<StepState>,
+    order: u64,
+}
+
+/// A line that does not fit what came before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    #[error("the first line does not open the ledger")]
+    NotOpened,
+    #[error("it opens the ledger a second time")]
+    OpenedTwice,
+    #[error("it decides an item a second time")]
+    DecidedTwice,
+    #[error("it is about a step that was never decided")]
+    UnknownStep,
+}
+
+/// What the lines add up to.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    opened: Option<(Millis, String)>,
+    entries: HashMap<ItemId, Entry>,
+    items: Vec<ItemId>,
+    /// Open steps of each place, in the order they were decided.
+    open: BTreeMap<Place, BTreeSet<(u64, usize)>>,
+    /// The last Honcho session of each Boxmaker session.
+    sessions: HashMap<SessionId, HonchoSession>,
+    /// The step that made what Honcho now holds, or will hold, of an entry or note.
+    slots: HashMap<String, StepRef>,
+    /// The role a slot was first written to; it never moves to another.
+    slot_roles: HashMap<String, Role>,
+}
+
+impl Ledger {
+    /// Takes in one line.
+    ///
+    /// # Errors
+    /// [`Misfit`]: the file is not one this program wrote; nothing changed.
+    pub fn apply(&mut self, line: &Line) -> Result<(), Misfit> {
+        if self.opened.is_none() && !matches!(line, Line::Opened { .. }) {
+            return Err(Misfit::NotOpened);
+        }
+        match line {
+            Line::Opened { at, installation } => {
+                if self.opened.is_some() {
+                    return Err(Misfit::OpenedTwice);
+                }
+                self.opened = Some((*at, installation.clone()));
+            }
+            Line::Decided(decided) => self.decide(decided)?,
+            Line::Sending { at, steps } => {
+                for step in steps {
+                    self.set(step, StepState::Trying(*at))?;
+                }
+            }
+            Line::Sent { steps, .. } => {
+                for sent in steps {
+                    let state = StepState::Sent {
+                        ids: sent.ids.clone(),
+                        found: sent.found,
+                    };
+                    self.set(&sent.step, state)?;
+                }
+            }
+            Line::NotSent { steps, .. } => {
+                for step in steps {
+                    self.set(step, StepState::Waiting)?;
+                }
+            }
+            Line::Failed {
+                step, kind, status, ..
+            } => {
+                let state = StepState::Failed {
+                    kind: kind.clone(),
+                    status: *status,
+                };
+                self.set(step, state)?;
+            }
+            Line::Withdrawn { step, .. } => self.set(step, StepState::Withdrawn)?,
+            Line::Cancelled { step, .. } => self.set(step, StepState::Cancelled)?,
+            Line::Requeued { step, .. } => self.set(step, StepState::Waiting)?,
+        }
+        Ok(())
+    }
+
+    fn decide(&mut self, decided: &Decided) -> Result<(), Misfit> {
+        if self.entries.contains_key(&decided.item) {
+            return Err(Misfit::DecidedTwice);
+        }
+        let order = self.items.len() as u64;
+        self.items.push(decided.item.clone());
+        if let (Some(from), Some(session)) = (&decided.from, &decided.session) {
+            self.sessions.insert(from.clone(), session.clone());
+        }
+        for (index, step) in decided.steps.iter().enumerate() {
+            let this = StepRef {
+                item: decided.item.clone(),
+                step: index,
+            };
+            match step {
+                Step::Conclude { slot, .. } => {
+                    self.slots.insert(slot.clone(), this);
+                    self.slot_roles.insert(slot.clone(), Role::Trusted);
+                }
+                Step::Note { slot, .. } => {
+                    self.slots.insert(slot.clone(), this);
+                    self.slot_roles.insert(slot.clone(), Role::Fleet);
+                }
+                Step::Unconclude { of } | Step::Retract { of } => {
+                    self.slots.retain(|_, holder| holder != of);
+                }
+                Step::Messages { .. } => {}
+            }
+        }
+        self.entries.insert(
+            decided.item.clone(),
+            Entry {
+                states: vec![StepState::Waiting; decided.steps.len()],
+                decided: decided.clone(),
+                order,
+            },
+        );
+        for step in 0..decided.steps.len() {
+            let this = StepRef {
+                item: decided.item.clone(),
+                step,
+            };
+            if let Some(place) = self.place(&this) {
+                self.open.entry(place).or_default().insert((order, step));
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, step: &StepRef, state: StepState) -> Result<(), Misfit> {
+        let place = self.place(step).ok_or(Misfit::UnknownStep)?;
+        let entry = self
+            .entries
+            .get_mut(&step.item)
+            .ok_or(Misfit::UnknownStep)?;
+        let open = self.open.entry(place.clone()).or_default();
+        if state.is_open() {
+            open.insert((entry.order, step.step));
+        } else {
+            open.remove(&(entry.order, step.step));
+        }
+        if open.is_empty() {
+            self.open.remove(&place);
+        }
+        *entry.states.get_mut(step.step).ok_or(Misfit::UnknownStep)? = state;
+        Ok(())
+    }
+
+    /// Where a step is done: what takes something back, where that is.
+    #[must_use]
+    pub fn place(&self, step: &StepRef) -> Option<Place> {
+        let entry = self.entries.get(&step.item)?;
+        let session = || {
+            entry
+                .decided
+                .session
+                .as_ref()
+                .map(|session| session.name.clone())
+        };
+        match entry.decided.steps.get(step.step)? {
+            Step::Messages { role, .. } => session().map(|session| Place {
+                role: *role,
+                session,
+            }),
+            Step::Conclude { .. } => session().map(|session| Place {
+                role: Role::Trusted,
+                session,
+            }),
+            Step::Note { .. } => session().map(|session| Place {
+                role: Role::Fleet,
+                session,
+            }),
+            Step::Unconclude { of } | Step::Retract { of } if of.item != step.item => {
+                self.place(of)
+            }
+            Step::Unconclude { .. } | Step::Retract { .. } => None,
+        }
+    }
+
+    #[must_use]
+    pub fn opened(&self) -> Option<Millis> {
+        self.opened.as_ref().map(|(at, _)| *at)
+    }
+
+    #[must_use]
+    pub fn installation(&self) -> &str {
+        self.opened.as_ref().map_or("", |(_, id)| id)
+    }
+
+    #[must_use]
+    pub fn entry(&self, item: &ItemId) -> Option<&Entry> {
+        self.entries.get(item)
+    }
+
+    /// Every item in the order it was decided.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.items.iter().filter_map(|item| self.entries.get(item))
+    }
+
+    #[must_use]
+    pub fn state(&self, step: &StepRef) -> Option<&StepState> {
+        self.entries.get(&step.item)?.states.get(step.step)
+    }
+
+    #[must_use]
+    pub fn step(&self, step: &StepRef) -> Option<&Step> {
+        self.entries.get(&step.item)?.decided.steps.get(step.step)
+    }
+
+    /// The places with something to do.
+    pub fn open_places(&self) -> impl Iterator<Item = &Place> {
+        self.open.keys()
+    }
+
+    /// A place's open steps, oldest first, each with its order.
+    pub fn open_at(&self, place: &Place) -> impl Iterator<Item = (u64, StepRef)> + '_ {
+        self.open
+            .get(place)
+            .into_iter()
+            .flatten()
+            .filter_map(|(order, step)| {
+                let item = self.items.get(usize::try_from(*order).ok()?)?;
+                let step = StepRef {
+                    item: item.clone(),
+                    step: *step,
+                };
+                Some((*order, step))
+            })
+    }
+
+    /// The last Honcho session of a Boxmaker session.
+    #[must_use]
+    pub fn session(&self, session: &SessionId) -> Option<&HonchoSession> {
+        self.sessions.get(session)
+    }
+
+    /// The step that made what Honcho holds of an entry or note.
+    #[must_use]
+    pub fn slot(&self, slot: &str) -> Option<&StepRef> {
+        self.slots.get(slot)
+    }
+
+    /// The role an entry or note was ever written to.
+    #[must_use]
+    pub fn slot_role(&self, slot: &str) -> Option<Role> {
+        self.slot_roles.get(slot).copied()
+    }
+
+    /// Whether Honcho's id is recorded for some step, so that a look-up does not take it for another's.
+    #[must_use]
+    pub fn knows(&self, id: &str) -> bool {
+        self.entries.values().any(|entry| {
+            entry.states.iter().any(
+                |state| matches!(state, StepState::Sent { ids, .. } if ids.iter().any(|known| known == id)),
+            )
+        })
+    }
+}
+
+/// Reads one line of the file (its seal is checked already).
+///
+/// # Errors
+/// What `bxcore::append` needs to know: a newer kind, or no line of a ledger.
+pub fn parse(text: &str) -> Result<Line, bxcore::append::BadLine> {
+    use bxcore::append::BadLine;
+    #[derive(Deserialize)]
+    struct Kind {
+        #[serde(rename = "type")]
+        kind: String,
+    }
+    serde_json::from_str(text).map_err(|_| match serde_json::from_str::<Kind>(text) {
+        Ok(kind) if !KINDS.contains(&kind.kind.as_str()) => BadLine::Newer,
+        _ => BadLine::Corrupt("it is not a line of a ledger".into()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened() -> Ledger {
+        let mut ledger = Ledger::default();
+        let line = Line::Opened {
+            at: Millis(0),
+            installation: "i".into(),
+        };
+        ledger.apply(&line).unwrap();
+        ledger
+    }
+
+    fn turn(n: u64) -> Decided {
+        let from: SessionId = "20260131-abcdefghijkl".parse().unwrap();
+        Decided {
+            at: Millis(1),
+            item: ItemId::Turn {
+                session: from.clone(),
+                turn: n,
+            },
+            skip: None,
+            session: Some(HonchoSession {
+                name: from.to_string(),
+                speakers: vec!["owner".into()],
+            }),
+            from: Some(from),
+            steps: vec![Step::Messages {
+                role: Role::Trusted,
+                peer: "owner".into(),
+            }],
+            log: Label::PRIVATE,
+            broker: None,
+            speaker: None,
+        }
+    }
+
+    fn step(decided: &Decided) -> StepRef {
+        StepRef {
+            item: decided.item.clone(),
+            step: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_decided_waits_until_it_is_sent() {
+        let mut ledger = opened();
+        let (one, two) = (turn(1), turn(2));
+        ledger.apply(&Line::Decided(one.clone())).unwrap();
+        ledger.apply(&Line::Decided(two.clone())).unwrap();
+        let place = ledger.place(&step(&one)).unwrap();
+        let open: Vec<_> = ledger.open_at(&place).map(|(_, step)| step).collect();
+        assert_eq!(open, [step(&one), step(&two)]);
+        let sent = Line::Sent {
+            at: Millis(2),
+            steps: vec![SentStep {
+                step: step(&one),
+                ids: vec!["m1".into()],
+                found: false,
+            }],
+        };
+        ledger.apply(&sent).unwrap();
+        assert_eq!(ledger.open_at(&place).count(), 1);
+        assert!(ledger.knows("m1") && !ledger.knows("m2"));
+    }
+
+    #[test]
+    fn a_line_that_does_not_fit_is_refused() {
+        let sent = Line::Withdrawn {
+            at: Millis(0),
+            step: step(&turn(1)),
+        };
+        assert_eq!(Ledger::default().apply(&sent), Err(Misfit::NotOpened));
+        let mut ledger = opened();
+        assert_eq!(ledger.apply(&sent), Err(Misfit::UnknownStep));
+        ledger.apply(&Line::Decided(turn(1))).unwrap();
+        assert_eq!(
+            ledger.apply(&Line::Decided(turn(1))),
+            Err(Misfit::DecidedTwice)
+        );
+    }
+
+    #[test]
+    fn a_line_reads_back_and_a_newer_kind_is_newer() {
+        for line in [
+            Line::Decided(turn(1)),
+            Line::Sending {
+                at: Millis(5),
+                steps: vec![step(&turn(1))],
+            },
+            Line::Failed {
+                at: Millis(5),
+                step: step(&turn(1)),
+                kind: "refused".into(),
+                status: Some(422),
+            },
+        ] {
+            let text = serde_json::to_string(&line).unwrap();
+            assert_eq!(parse(&text).unwrap(), line, "{text}");
+        }
+        use bxcore::append::BadLine;
+        assert_eq!(parse(r#"{"type":"folded"}"#), Err(BadLine::Newer));
+        assert!(matches!(
+            parse(r#"{"type":"sent"}"#),
+            Err(BadLine::Corrupt(_))
+        ));
+        assert!(matches!(parse("nonsense"), Err(BadLine::Corrupt(_))));
+    }
+}

@@ -1,0 +1,446 @@
+//! Turns a journalled edit into steps at Honcho. Pure: the ledger says what Honcho holds, the edit what
+//! changed; called by `outbox` when an edit is decided.
+
+use bxwire::{ItemId, Speaker, links::memory_tools::About};
+
+use super::{
+    config::{HonchoConfig, Role},
+    decide::{self, Decision, EditFacts, SkipReason},
+    ledger::{Decided, Ledger, Line, Step, StepRef, StepState},
+    naming::{self, HonchoSession},
+};
+use crate::edit::{By, Change, Edit};
+use bxcore::clock::Millis;
+
+/// What the shell knows of an edit besides the edit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EditBrief {
+    /// A secret rule matches one of its texts.
+    pub secret_text: bool,
+    /// It was made in a turn of an excluded source.
+    pub excluded: bool,
+}
+
+/// The lines that decide an edit: what it cancels of others, then the decision.
+#[must_use]
+pub fn decide_edit(
+    config: &HonchoConfig,
+    ledger: &Ledger,
+    edit: &Edit,
+    brief: EditBrief,
+    now: Millis,
+) -> Vec<Line> {
+    let speaker = match &edit.by {
+        By::Session { speaker, .. } => speaker.clone(),
+        By::Owner {} => None,
+    };
+    let excluded = brief.excluded
+        || speaker
+            .as_ref()
+            .is_some_and(|speaker| config.exclude_speakers.contains(speaker));
+    let decision = decide::decide_edit(&EditFacts {
+        label: edit.label,
+        kept_local: edit.kept_local,
+        excluded,
+        before_opening: Millis::parse(&edit.at) < ledger.opened(),
+        secret_text: brief.secret_text,
+    });
+    let mut mirror = Mirror {
+        config,
+        ledger,
+        redo: edit.undoes.is_some(),
+        decision,
+        cancels: Vec::new(),
+        steps: Vec::new(),
+    };
+    for (index, change) in edit.changes.iter().enumerate() {
+        mirror.change(index, change);
+    }
+    let Mirror { cancels, steps, .. } = mirror;
+    let skip = match decision {
+        Decision::Skip(reason) if steps.is_empty() => Some(reason),
+        _ if steps.is_empty() => Some(SkipReason::NothingToSend),
+        _ => None,
+    };
+    let decided = Decided {
+        at: now,
+        item: ItemId::Edit(edit.id),
+        skip,
+        from: edit.by.session().cloned(),
+        session: place_of(config, ledger, edit, &steps, speaker.as_ref()),
+        steps,
+        log: edit.label,
+        broker: None,
+        speaker,
+    };
+    let mut lines: Vec<_> = cancels
+        .into_iter()
+        .map(|step| Line::Cancelled { at: now, step })
+        .collect();
+    lines.push(Line::Decided(decided));
+    lines
+}
+
+/// The Honcho session of what the edit writes anew; none when it writes nothing.
+fn place_of(
+    config: &HonchoConfig,
+    ledger: &Ledger,
+    edit: &Edit,
+    steps: &[Step],
+    speaker: Option<&Speaker>,
+) -> Option<HonchoSession> {
+    let writes = |wanted: fn(&Step) -> bool| steps.iter().any(wanted);
+    if writes(|step| matches!(step, Step::Note { .. })) {
+        return Some(naming::fleet_session(config, edit.by.session()));
+    }
+    if !writes(|step| matches!(step, Step::Conclude { .. })) {
+        return None;
+    }
+    let Some(session) = edit.by.session() else {
+        return Some(naming::owner_session(config));
+    };
+    let peer = speaker.and_then(|speaker| naming::peer(config, speaker));
+    Some(naming::follow(
+        ledger.session(session),
+        session,
+        peer.as_deref(),
+    ))
+}
+
+struct Mirror<'a> {
+    config: &'a HonchoConfig,
+    ledger: &'a Ledger,
+    /// The edit undoes another: what it writes anew goes where it was, never anywhere cleaner.
+    redo: bool,
+    decision: Decision,
+    cancels: Vec<StepRef>,
+    steps: Vec<Step>,
+}
+
+impl Mirror<'_> {
+    fn change(&mut self, index: usize, change: &Change) {
+        match change {
+            Change::Added { about, entry, .. } => self.write(entry, index, Some(*about)),
+            Change::Replaced { about, entry, .. } => {
+                self.take_back(entry);
+                self.write(entry, index, Some(*about));
+            }
+            Change::Dropped { entry, .. } => self.take_back(entry),
+            // Memory still holds it, so Honcho does.
+            Change::Moved { .. } | Change::MovedBack { .. } => {}
+            Change::Noted { note, .. } => self.write(note, index, None),
+            Change::Unnoted { note, .. } => self.take_back(note),
+        }
+    }
+
+    fn write(&mut self, slot: &str, change: usize, about: Option<About>) {
+        let decided = match self.decision {
+            Decision::Trusted(_) => Some(Role::Trusted),
+            Decision::Untrusted => Some(Role::Fleet),
+            Decision::Skip(_) | Decision::Wait(_) => None,
+        };
+        let role = match (decided, about) {
+            // Identity comes from clean sessions alone; a label that says otherwise keeps it here.
+            (Some(Role::Trusted), Some(_)) => Some(Role::Trusted),
+            (_, Some(_)) | (None, None) => None,
+            // A note written again stays as trusted as it was.
+            (Some(role), None) if self.redo => self.ledger.slot_role(slot).map(|was| was.max(role)),
+            (Some(role), None) => Some(role),
+        };
+        match role {
+            Some(Role::Trusted) => self.steps.push(Step::Conclude {
+                peer: match about {
+                    Some(About::User) => self.config.owner.clone(),
+                    Some(About::Agent) | None => self.config.agent.clone(),
+                },
+                slot: slot.into(),
+                change,
+            }),
+            Some(Role::Fleet | Role::Untrusted) => self.steps.push(Step::Note {
+                slot: slot.into(),
+                change,
+            }),
+            None => {}
+        }
+    }
+
+    /// Takes back what Honcho holds of an entry or note, or will hold.
+    fn take_back(&mut self, slot: &str) {
+        let Some(of) = self.ledger.slot(slot).cloned() else {
+            return;
+        };
+        let step = match self.ledger.step(&of) {
+            Some(Step::Conclude { .. }) => Step::Unconclude { of: of.clone() },
+            Some(Step::Note { .. }) => Step::Retract { of: of.clone() },
+            _ => return,
+        };
+        match self.ledger.state(&of) {
+            Some(StepState::Waiting) => self.cancels.push(of),
+            Some(StepState::Trying(_) | StepState::Sent { .. }) => self.steps.push(step),
+            // Honcho never held it.
+            Some(StepState::Failed { .. } | StepState::Withdrawn | StepState::Cancelled) | None => {
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bxwire::{EditId, Label, SessionId};
+
+    use super::*;
+    use crate::{
+        edit::KeptLocal,
+        sync::{config::tests::config, ledger::SentStep},
+    };
+
+    const BRIEF: EditBrief = EditBrief {
+        secret_text: false,
+        excluded: false,
+    };
+
+    struct Bench {
+        config: HonchoConfig,
+        ledger: Ledger,
+        next: u64,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let mut ledger = Ledger::default();
+            let opened = Line::Opened {
+                at: Millis(0),
+                installation: "i".into(),
+            };
+            ledger.apply(&opened).unwrap();
+            Self {
+                config: config(),
+                ledger,
+                next: 1,
+            }
+        }
+
+        fn edit(&mut self, label: Label, undoes: Option<u64>, changes: Vec<Change>) -> Edit {
+            let id = EditId(self.next);
+            self.next += 1;
+            Edit {
+                id,
+                at: "2026-01-31T10:00:00.000Z".into(),
+                by: By::Session {
+                    session: session(),
+                    turn: 1,
+                    speaker: crate::sync::config::speaker("local/owner"),
+                },
+                what: "test".into(),
+                changes,
+                undoes: undoes.map(EditId),
+                label,
+                kept_local: None,
+                files: Vec::new(),
+            }
+        }
+
+        /// Decides an edit and gives its steps.
+        fn decide(&mut self, edit: &Edit) -> Decided {
+            let lines = decide_edit(&self.config, &self.ledger, edit, BRIEF, Millis(1));
+            for line in &lines {
+                self.ledger.apply(line).unwrap();
+            }
+            match lines.last() {
+                Some(Line::Decided(decided)) => decided.clone(),
+                other => panic!("{other:?}"),
+            }
+        }
+
+        fn make(&mut self, label: Label, undoes: Option<u64>, changes: Vec<Change>) -> Decided {
+            let edit = self.edit(label, undoes, changes);
+            self.decide(&edit)
+        }
+
+        fn sent(&mut self, edit: u64) {
+            let item = ItemId::Edit(EditId(edit));
+            let steps = self.ledger.entry(&item).unwrap().states.len();
+            for step in 0..steps {
+                let sent = SentStep {
+                    step: StepRef {
+                        item: item.clone(),
+                        step,
+                    },
+                    ids: vec![format!("id-{edit}-{step}")],
+                    found: false,
+                };
+                let line = Line::Sent {
+                    at: Millis(2),
+                    steps: vec![sent],
+                };
+                self.ledger.apply(&line).unwrap();
+            }
+        }
+    }
+
+    fn session() -> SessionId {
+        "20260131-abcdefghijkl".parse().unwrap()
+    }
+
+    fn of(edit: u64) -> StepRef {
+        StepRef {
+            item: ItemId::Edit(EditId(edit)),
+            step: 0,
+        }
+    }
+
+    fn added(entry: &str) -> Change {
+        Change::Added {
+            about: About::User,
+            entry: entry.into(),
+            text: "t".into(),
+        }
+    }
+
+    fn noted(note: &str) -> Change {
+        Change::Noted {
+            note: note.into(),
+            text: "t".into(),
+        }
+    }
+
+    fn conclude(peer: &str, slot: &str, change: usize) -> Step {
+        Step::Conclude {
+            peer: peer.into(),
+            slot: slot.into(),
+            change,
+        }
+    }
+
+    const CLEAN: Label = Label::PRIVATE;
+
+    #[test]
+    fn identity_add_is_a_conclusion_of_whom_it_is_about() {
+        let mut bench = Bench::new();
+        let decided = bench.make(CLEAN, None, vec![added("u1")]);
+        assert_eq!(decided.steps, [conclude("owner", "u1", 0)]);
+        assert_eq!(decided.session.unwrap().name, session().to_string());
+        let agent = Change::Added {
+            about: About::Agent,
+            entry: "a2".into(),
+            text: "t".into(),
+        };
+        let decided = bench.make(CLEAN, None, vec![agent]);
+        assert_eq!(decided.steps, [conclude("boxmaker", "a2", 0)]);
+    }
+
+    #[test]
+    fn identity_replace_deletes_the_old_conclusion_and_makes_the_new_one() {
+        let mut bench = Bench::new();
+        bench.make(CLEAN, None, vec![added("u1")]);
+        bench.sent(1);
+        let replaced = Change::Replaced {
+            about: About::User,
+            entry: "u1".into(),
+            before: "t".into(),
+            after: "s".into(),
+        };
+        let decided = bench.make(CLEAN, None, vec![replaced]);
+        let want = [Step::Unconclude { of: of(1) }, conclude("owner", "u1", 0)];
+        assert_eq!(decided.steps, want);
+    }
+
+    #[test]
+    fn a_dropped_entry_loses_its_conclusion_and_a_moved_one_keeps_it() {
+        let mut bench = Bench::new();
+        bench.make(CLEAN, None, vec![added("u1")]);
+        bench.make(CLEAN, None, vec![added("u2")]);
+        bench.sent(1);
+        bench.sent(2);
+        let fate = |entry: &str| (About::User, entry.to_owned(), "t".to_owned());
+        let (about, entry, text) = fate("u1");
+        let dropped = Change::Dropped { about, entry, text };
+        let (about, entry, text) = fate("u2");
+        let moved = Change::Moved { about, entry, text };
+        let decided = bench.make(CLEAN, None, vec![dropped.clone(), moved.clone()]);
+        assert_eq!(decided.steps, [Step::Unconclude { of: of(1) }]);
+        bench.sent(3);
+        // Its undo writes the dropped one again and leaves the moved one alone.
+        let undone = vec![dropped.reversed(), moved.reversed()];
+        let decided = bench.make(CLEAN, Some(3), undone);
+        assert_eq!(decided.steps, [conclude("owner", "u1", 0)]);
+    }
+
+    #[test]
+    fn a_trusted_note_is_a_conclusion_and_an_untrusted_one_a_message_in_the_fleet() {
+        let mut bench = Bench::new();
+        let trusted = bench.make(CLEAN, None, vec![noted("n1")]);
+        assert_eq!(trusted.steps, [conclude("boxmaker", "n1", 0)]);
+        let untrusted = bench.make(Label::UNLABELLED, None, vec![noted("n2")]);
+        let want = Step::Note {
+            slot: "n2".into(),
+            change: 0,
+        };
+        assert_eq!(untrusted.steps, [want]);
+        assert!(untrusted.session.unwrap().speakers.is_empty());
+    }
+
+    #[test]
+    fn flagged_secret_and_untrusted_identity_go_nowhere() {
+        let mut bench = Bench::new();
+        let mut flagged = bench.edit(Label::UNLABELLED, None, vec![noted("n1")]);
+        flagged.kept_local = Some(KeptLocal::Flagged);
+        assert_eq!(bench.decide(&flagged).skip, Some(SkipReason::Flagged));
+        let secret = Label::new(bxwire::Class::Secret, bxwire::Trust::Trusted);
+        let decided = bench.make(secret, None, vec![noted("n2")]);
+        assert_eq!(decided.skip, Some(SkipReason::SecretClass));
+        let decided = bench.make(Label::UNLABELLED, None, vec![added("u3")]);
+        assert_eq!(decided.skip, Some(SkipReason::NothingToSend));
+    }
+
+    #[test]
+    fn an_undo_cancels_what_was_not_sent_and_reverses_what_was() {
+        let mut bench = Bench::new();
+        bench.make(CLEAN, None, vec![added("u1")]);
+        let undo = bench.make(CLEAN, Some(1), vec![added("u1").reversed()]);
+        assert_eq!(undo.skip, Some(SkipReason::NothingToSend));
+        assert_eq!(bench.ledger.state(&of(1)), Some(&StepState::Cancelled));
+        // Redo, sent, and undone again.
+        bench.make(CLEAN, Some(2), vec![added("u1")]);
+        bench.sent(3);
+        let undo = bench.make(CLEAN, Some(3), vec![added("u1").reversed()]);
+        assert_eq!(undo.steps, [Step::Unconclude { of: of(3) }]);
+    }
+
+    #[test]
+    fn an_undo_of_what_is_in_doubt_waits_behind_it() {
+        let mut bench = Bench::new();
+        bench.make(CLEAN, None, vec![added("u1")]);
+        let sending = Line::Sending {
+            at: Millis(1),
+            steps: vec![of(1)],
+        };
+        bench.ledger.apply(&sending).unwrap();
+        let undo = bench.make(CLEAN, Some(1), vec![added("u1").reversed()]);
+        assert_eq!(undo.steps, [Step::Unconclude { of: of(1) }]);
+        assert_eq!(bench.ledger.place(&of(1)), bench.ledger.place(&of(2)));
+    }
+
+    #[test]
+    fn an_untrusted_note_undone_is_retracted_and_redone_never_becomes_trusted() {
+        let mut bench = Bench::new();
+        bench.make(Label::UNLABELLED, None, vec![noted("n1")]);
+        bench.sent(1);
+        let undo = bench.make(CLEAN, Some(1), vec![noted("n1").reversed()]);
+        assert_eq!(undo.steps, [Step::Retract { of: of(1) }]);
+        bench.sent(2);
+        let redo = bench.make(CLEAN, Some(2), vec![noted("n1")]);
+        let want = Step::Note {
+            slot: "n1".into(),
+            change: 0,
+        };
+        assert_eq!(redo.steps, [want]);
+        // A note that was kept here is not sent by way of undo and redo either.
+        let mut flagged = bench.edit(Label::UNLABELLED, None, vec![noted("n2")]);
+        flagged.kept_local = Some(KeptLocal::Flagged);
+        bench.decide(&flagged);
+        bench.make(CLEAN, Some(4), vec![noted("n2").reversed()]);
+        let redo = bench.make(CLEAN, Some(5), vec![noted("n2")]);
+        assert_eq!(redo.skip, Some(SkipReason::NothingToSend));
+    }
+}

@@ -1,0 +1,12 @@
+//! What goes to Honcho, and how: cores that decide on values (`decide`, `mirror`, `naming`, `prepare`,
+//! `ledger`, `space`, `outbox`) and a shell that does what they say (`worker`, `honcho`).
+
+pub mod config;
+pub mod decide;
+pub mod ledger;
+pub mod mirror;
+pub mod naming;
+pub mod outbox;
+pub mod prepare;
+pub mod request;
+pub mod space;

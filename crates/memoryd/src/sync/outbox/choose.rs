@@ -1,0 +1,215 @@
+//! Which place goes next, and what it needs before it can.
+
+use super::*;
+
+impl Outbox {
+    /// The oldest thing that may be done now; else the earliest time at which something may be.
+    pub(super) fn choose(&mut self, now: Millis) -> (Option<Sending>, Option<Millis>) {
+        let mut wake: Option<Millis> = None;
+        let mut best: Option<(bool, u64, Sending)> = None;
+        let mut later = |at: Option<Millis>| {
+            if let Some(at) = at {
+                wake = Some(wake.map_or(at, |wake| wake.min(at)));
+            }
+        };
+        for place in self.ledger.open_places() {
+            if let Some(until) = self.paused.get(place).filter(|until| **until > now) {
+                later(Some(*until));
+                continue;
+            }
+            match self.candidate(place, now) {
+                Ok(Some((order, sending))) => {
+                    let troubled = sending
+                        .steps
+                        .first()
+                        .and_then(|step| self.trouble.get(step))
+                        .is_some_and(|trouble| trouble.server_errors > 0);
+                    let better = best
+                        .as_ref()
+                        .is_none_or(|(was, than, _)| (troubled, order) < (*was, *than));
+                    if better {
+                        best = Some((troubled, order, sending));
+                    }
+                }
+                Ok(None) => {}
+                Err(at) => later(at),
+            }
+        }
+        (best.map(|(_, _, sending)| sending), wake)
+    }
+
+    /// What a place can do now.
+    pub(super) fn candidate(
+        &self,
+        place: &Place,
+        now: Millis,
+    ) -> Result<Option<(u64, Sending)>, Option<Millis>> {
+        let mut open = self
+            .ledger
+            .open_at(place)
+            .filter(|(_, step)| {
+                !self
+                    .trouble
+                    .get(step)
+                    .is_some_and(|trouble| trouble.unknowable)
+            })
+            .peekable();
+        let Some((order, head)) = open.peek().cloned() else {
+            return Ok(None);
+        };
+        let Some(step) = self.ledger.step(&head) else {
+            return Ok(None);
+        };
+        let space = &self.spaces[&place.role];
+        space.ready(lane(step), now)?;
+        let trouble = self.trouble.get(&head).copied().unwrap_or_default();
+        let (purpose, steps) = match (self.ledger.state(&head), step) {
+            (_, Step::Unconclude { of }) => {
+                let known = !self.ledger.state(of).is_some_and(StepState::is_open);
+                (
+                    Purpose::Send,
+                    if known {
+                        vec![head.clone()]
+                    } else {
+                        Vec::new()
+                    },
+                )
+            }
+            (Some(StepState::Trying(tried)), _) if !trouble.cleared => {
+                let limits = &self.config.limits;
+                let hold = match lane(step) {
+                    Lane::Messages => SyncLimits::ms(limits.hold_messages_ms),
+                    Lane::Conclusions => SyncLimits::ms(limits.hold_conclusions_ms),
+                };
+                let free = trouble.doubt_since.unwrap_or(*tried).plus_ms(hold);
+                if free > now {
+                    return Err(Some(free));
+                }
+                let steps = open
+                    .map(|(_, step)| step)
+                    .take_while(|step| {
+                        matches!(self.ledger.state(step), Some(StepState::Trying(_)))
+                            && matches!(self.ledger.step(step), Some(Step::Messages { .. }))
+                            && !self
+                                .trouble
+                                .get(step)
+                                .is_some_and(|trouble| trouble.cleared)
+                    })
+                    .take(BATCH_TURNS_MAX)
+                    .collect::<Vec<_>>();
+                (
+                    Purpose::LookUp,
+                    if steps.is_empty() {
+                        vec![head.clone()]
+                    } else {
+                        steps
+                    },
+                )
+            }
+            (_, Step::Messages { .. }) if !trouble.alone => {
+                let steps = open
+                    .map(|(_, step)| step)
+                    .take_while(|step| {
+                        let trouble = self.trouble.get(step).copied().unwrap_or_default();
+                        let ready = matches!(self.ledger.state(step), Some(StepState::Waiting))
+                            || trouble.cleared;
+                        ready
+                            && !trouble.alone
+                            && matches!(self.ledger.step(step), Some(Step::Messages { .. }))
+                    })
+                    .take(BATCH_TURNS_MAX)
+                    .collect();
+                (Purpose::Send, steps)
+            }
+            _ => (Purpose::Send, vec![head.clone()]),
+        };
+        if steps.is_empty() {
+            return Ok(None);
+        }
+        let stage = if space.probe {
+            Stage::Probe
+        } else {
+            self.after_probe(place, &steps, purpose)
+        };
+        let sending = Sending {
+            place: place.clone(),
+            steps,
+            purpose,
+            stage,
+        };
+        Ok(Some((order, sending)))
+    }
+
+    pub(super) fn after_probe(&self, place: &Place, steps: &[StepRef], purpose: Purpose) -> Stage {
+        let first = steps.first().and_then(|step| self.ledger.step(step));
+        match (purpose, first) {
+            // By its metadata: no text is needed.
+            (
+                Purpose::LookUp,
+                Some(Step::Messages { .. } | Step::Note { .. } | Step::Retract { .. }),
+            ) => {
+                return Stage::Call(Box::new(Request::FindMessages {
+                    role: place.role,
+                    session: place.session.clone(),
+                    items: steps.iter().map(|step| step.item.clone()).collect(),
+                }));
+            }
+            (Purpose::LookUp, _) | (_, Some(Step::Unconclude { .. })) => return Stage::Load,
+            _ => {}
+        }
+        match self.missing(place, steps) {
+            Some(made) => Stage::Ensure(made),
+            None => self.before_load(steps),
+        }
+    }
+
+    pub(super) fn before_load(&self, steps: &[StepRef]) -> Stage {
+        let from = steps.first().and_then(|step| match self.ledger.step(step) {
+            // A retraction repeats the note's words: they are the note's session's.
+            Some(Step::Retract { of }) => self.ledger.entry(&of.item)?.decided.from.clone(),
+            _ => self.ledger.entry(&step.item)?.decided.from.clone(),
+        });
+        from.map_or(Stage::Load, Stage::LastLook)
+    }
+
+    pub(super) fn missing(&self, place: &Place, steps: &[StepRef]) -> Option<Made> {
+        let session = self.session_of(place, steps)?;
+        let peers: Vec<_> = steps
+            .iter()
+            .filter_map(|step| match self.ledger.step(step)? {
+                Step::Conclude { peer, .. } | Step::Messages { peer, .. } => Some(peer.clone()),
+                Step::Unconclude { .. } | Step::Note { .. } | Step::Retract { .. } => None,
+            })
+            .collect();
+        self.spaces[&place.role].missing(&self.config.agent, &peers, &session)
+    }
+
+    /// The members a place's session is made with: those of the first step that writes to it.
+    pub(super) fn session_of(&self, place: &Place, steps: &[StepRef]) -> Option<HonchoSession> {
+        let of = steps.first()?;
+        let maker = match self.ledger.step(of)? {
+            Step::Retract { of } | Step::Unconclude { of } => of,
+            _ => of,
+        };
+        let session = self.ledger.entry(&maker.item)?.decided.session.clone()?;
+        (session.name == place.session).then_some(session)
+    }
+
+    pub(super) fn ensure(&self, role: Role, made: &Made) -> Request {
+        match made {
+            Made::Workspace => Request::Workspace { role },
+            Made::Peer(peer) => Request::Peer {
+                role,
+                peer: peer.clone(),
+                observed: *peer != self.config.agent,
+            },
+            Made::Session(name, speakers) => Request::Session {
+                role,
+                session: HonchoSession {
+                    name: name.clone(),
+                    speakers: speakers.clone(),
+                },
+            },
+        }
+    }
+}

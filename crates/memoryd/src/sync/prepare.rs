@@ -1,0 +1,164 @@
+//! What of a turn or an edit is sent: neutralised, split, refused once more. Pure; called when something is
+//! decided (is there too much of it, a key in it?) and again when it is sent.
+
+use bxsanitize::{Outcome, Refuser};
+use bxwire::ItemId;
+
+use super::{
+    config::HonchoConfig,
+    decide::{Content, Who},
+    naming,
+    request::Message,
+};
+use crate::{edit::Change, logs::Turn};
+
+/// Longest message Honcho takes, in characters.
+/// Source: recorded, `crates/honcho-local/fixtures/recorded/20-messages-too-long.json`.
+pub const MESSAGE_CHARS_MAX: usize = 25_000;
+/// Most parts a turn may have; Honcho takes as many messages in one request.
+pub const TURN_PARTS_MAX: usize = 100;
+/// Longest text that is neutralised at all, in characters: more parts than a turn may have.
+const TEXT_CHARS_MAX: usize = MESSAGE_CHARS_MAX * (TURN_PARTS_MAX + 1);
+
+/// What a turn's texts are, as far as a decision needs to know.
+#[must_use]
+pub fn content(turn: &Turn, refuser: &Refuser) -> Content {
+    if turn.text.trim().is_empty() || turn.reply.trim().is_empty() {
+        return Content::Empty;
+    }
+    match refuser.check_joined(&[&turn.text, &turn.reply]) {
+        Outcome::Secret(_) => return Content::Secret,
+        Outcome::MaybeSecret => return Content::MaybeSecret,
+        Outcome::Clear => {}
+    }
+    let (words, reply) = (clean(&turn.text), clean(&turn.reply));
+    if words.trim().is_empty() || reply.trim().is_empty() {
+        return Content::Empty;
+    }
+    let chars = words.chars().count() + reply.chars().count();
+    // Splitting loses nothing, so only a long turn needs counting.
+    if chars > MESSAGE_CHARS_MAX && split(&words).len() + split(&reply).len() > TURN_PARTS_MAX {
+        return Content::TooLong;
+    }
+    Content::Plain
+}
+
+/// Whose words a turn is, and the peer they come from.
+#[must_use]
+pub fn who(turn: &Turn, config: &HonchoConfig) -> (Who, Option<String>) {
+    let Some(speaker) = &turn.speaker else {
+        return (Who::Nobody, None);
+    };
+    if config.exclude_speakers.contains(speaker) || config.exclude_sources.contains(&turn.source) {
+        return (Who::Excluded, None);
+    }
+    match naming::peer(config, speaker) {
+        Some(peer) => (Who::Known, Some(peer)),
+        None => (Who::Unnameable, None),
+    }
+}
+
+/// A turn's messages: the speaker's words, then the agent's reply, each in parts.
+#[must_use]
+pub fn messages(turn: &Turn, peer: &str, agent: &str) -> Vec<Message> {
+    let item = ItemId::Turn {
+        session: turn.session.clone(),
+        turn: turn.turn,
+    };
+    let words = split(&clean(&turn.text))
+        .into_iter()
+        .map(|part| (peer, part, &turn.said_at));
+    let reply = split(&clean(&turn.reply))
+        .into_iter()
+        .map(|part| (agent, part, &turn.ended_at));
+    words
+        .chain(reply)
+        .enumerate()
+        .map(|(part, (peer, content, at))| Message {
+            item: item.clone(),
+            part,
+            peer: peer.into(),
+            // Again: a cut can leave a marker at a part's edge that was harmless inside.
+            content: clean(&content),
+            created_at: at.clone(),
+            origin: Some((turn.session.clone(), turn.turn)),
+            retracts: None,
+        })
+        .collect()
+}
+
+/// The text that a change puts into memory; `None` for one that only takes something out.
+#[must_use]
+pub fn new_text(change: &Change) -> Option<&str> {
+    match change {
+        Change::Added { text, .. } | Change::Noted { text, .. } => Some(text),
+        Change::Replaced { after, .. } => Some(after),
+        Change::Dropped { .. }
+        | Change::Moved { .. }
+        | Change::MovedBack { .. }
+        | Change::Unnoted { .. } => None,
+    }
+}
+
+/// A text as it is stored by others.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    bxsanitize::neutralise(text, TEXT_CHARS_MAX).into()
+}
+
+/// Cuts a text into parts that fit a message, each at the last place a reader would choose: a blank line, a
+/// line's end, a sentence's end, a space. The parts together are the text.
+#[must_use]
+pub fn split(text: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some((limit, _)) = rest.char_indices().nth(MESSAGE_CHARS_MAX) {
+        let window = &rest[..limit];
+        // Not in the first half: a tiny part is no better to read than a hard cut.
+        let floor = window.len() / 2;
+        let cut = ["\n\n", "\n", ". ", " "]
+            .iter()
+            .filter_map(|mark| window.rfind(mark).map(|at| at + mark.len()))
+            .find(|cut| *cut > floor)
+            .unwrap_or(limit);
+        parts.push(rest[..cut].to_owned());
+        rest = &rest[cut..];
+    }
+    if !rest.is_empty() {
+        parts.push(rest.to_owned());
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_fit_and_together_are_the_text() {
+        let texts = [
+            "short".to_owned(),
+            "é".repeat(MESSAGE_CHARS_MAX * 2 + 1),
+            "word ".repeat(20_000),
+            format!("{}\n\n{}", "a".repeat(20_000), "b".repeat(20_000)),
+        ];
+        for text in texts {
+            let parts = split(&text);
+            assert_eq!(parts.concat(), text);
+            assert!(
+                parts
+                    .iter()
+                    .all(|part| part.chars().count() <= MESSAGE_CHARS_MAX)
+            );
+        }
+        assert!(split("").is_empty());
+    }
+
+    #[test]
+    fn a_reader_would_cut_there() {
+        let text = format!("{}. {}", "a".repeat(20_000), "b ".repeat(10_000));
+        assert!(split(&text)[0].ends_with(". ") || split(&text)[0].ends_with(' '));
+        let blank = format!("{}\n\n{}", "a b ".repeat(5_000), "b".repeat(20_000));
+        assert!(split(&blank)[0].ends_with("\n\n"));
+    }
+}
