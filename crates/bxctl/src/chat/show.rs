@@ -1,0 +1,248 @@
+//! What a chat prints while a turn runs: the reply on stdout as it streams, everything about it in dim lines on
+//! stderr. Follows the session's label, so that a change is said once, with its cause.
+
+use std::io::{self, Write};
+
+use bxcore::paths::Dirs;
+use bxwire::{
+    Label, SessionId,
+    links::turns::{Answer, Request, TurnEvent},
+};
+
+use crate::{
+    ask,
+    failure::Failure,
+    link,
+    out::{self, Paint, json_line, one_line, safe},
+    render,
+};
+
+/// How a chat shows its turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// As it streams.
+    Talk,
+    /// The reply alone, when it is whole.
+    Once,
+    /// Each event as a line of JSON.
+    Json,
+}
+
+/// The state of what is shown.
+#[derive(Debug)]
+pub struct Show<'a> {
+    dirs: &'a Dirs,
+    style: Style,
+    paint: Paint,
+    /// Where the conversation is, once loopd has said it.
+    pub session: Option<SessionId>,
+    pub turn: u64,
+    pub label: Label,
+    /// Text of the answer in progress that is on the screen already.
+    streamed: String,
+}
+
+impl<'a> Show<'a> {
+    pub fn new(dirs: &'a Dirs, style: Style, session: Option<SessionId>) -> Self {
+        Self {
+            dirs,
+            style,
+            paint: Paint::of(&io::stderr()),
+            session,
+            turn: 0,
+            label: Label::default(),
+            streamed: String::new(),
+        }
+    }
+
+    /// The next turn starts a session.
+    pub fn forget_session(&mut self) {
+        self.session = None;
+        self.turn = 0;
+        self.label = Label::default();
+    }
+
+    /// A session that is gone on with: where its label stands.
+    ///
+    /// # Errors
+    /// When loopd cannot answer, or does not know the session.
+    pub fn look_up_label(&mut self) -> Result<(), Failure> {
+        let Some(session) = self.session.clone() else {
+            return Ok(());
+        };
+        if let TurnEvent::SessionLabel { label, .. } =
+            link::loopd(self.dirs, &Request::SessionLabel { session })?
+        {
+            self.label = label;
+        }
+        Ok(())
+    }
+
+    /// Shows one event.
+    ///
+    /// # Errors
+    /// Of output, and of the terminal when the owner is asked something.
+    pub fn event(&mut self, event: &TurnEvent) -> Result<(), Failure> {
+        if let TurnEvent::Accepted { session, turn } = event {
+            self.accepted(session, *turn);
+        }
+        if self.style == Style::Json {
+            out::print(&json_line(event)?)?;
+            return match event {
+                TurnEvent::Approval { call, .. } => self.answer(call, Answer::Deny),
+                _ => Ok(()),
+            };
+        }
+        match event {
+            TurnEvent::Delta { text } if self.style == Style::Talk => {
+                self.streamed.push_str(text);
+                out::print(&safe(text))?;
+            }
+            TurnEvent::ToolStarted { tool, .. } => {
+                self.break_line()?;
+                if self.style == Style::Talk {
+                    self.aside(&one_line(tool));
+                }
+            }
+            TurnEvent::ToolFinished { tool, label, .. } => self.raised(*label, Some(tool))?,
+            TurnEvent::Notice { text } => {
+                self.break_line()?;
+                self.aside(&one_line(text));
+            }
+            TurnEvent::Approval { call, what } => self.approve(call, what)?,
+            TurnEvent::Reply { text, label } => {
+                self.reply(text)?;
+                self.raised(*label, None)?;
+            }
+            TurnEvent::Failed { reason, runbook } => {
+                self.break_line()?;
+                let line = format!("{}{}", one_line(reason), render::see(runbook));
+                out::say(&self.paint.red(&line));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn accepted(&mut self, session: &SessionId, turn: u64) {
+        self.turn = turn;
+        self.streamed.clear();
+        if self.session.as_ref() != Some(session) {
+            self.session = Some(session.clone());
+            if self.style == Style::Talk {
+                self.aside(&format!("session {session}"));
+            }
+        }
+    }
+
+    fn aside(&self, text: &str) {
+        out::say(&self.paint.dim(&format!("· {text}")));
+    }
+
+    /// Ends a line of the answer that is still open.
+    fn break_line(&mut self) -> Result<(), Failure> {
+        let open = !self.streamed.is_empty() && !self.streamed.ends_with('\n');
+        self.streamed.clear();
+        if open { out::print("\n") } else { Ok(()) }
+    }
+
+    /// The reply is whole: what has not streamed is printed now.
+    fn reply(&mut self, text: &str) -> Result<(), Failure> {
+        let streamed = std::mem::take(&mut self.streamed);
+        if !streamed.is_empty() && streamed.trim() == text.trim() {
+            return if streamed.ends_with('\n') {
+                Ok(())
+            } else {
+                out::print("\n")
+            };
+        }
+        let gap = if streamed.is_empty() || streamed.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
+        out::print(&format!("{gap}{}\n", safe(text.trim_end())))
+    }
+
+    /// Says what a label changed about the session, and what did it.
+    fn raised(&mut self, label: Label, tool: Option<&str>) -> Result<(), Failure> {
+        let before = self.label;
+        self.label = before.join(label);
+        let tainted = self.label.is_untrusted() && !before.is_untrusted();
+        let secret = self.label.class != before.class && self.label.class == bxwire::Class::Secret;
+        if !tainted && !secret {
+            return Ok(());
+        }
+        self.break_line()?;
+        let now = match (tainted, secret) {
+            (true, true) => "untrusted and secret",
+            (true, false) => "untrusted",
+            _ => "secret",
+        };
+        let cause = self.cause(tainted).or_else(|| tool.map(one_line));
+        let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+        self.aside(&format!("this session is now {now}{cause}"));
+        Ok(())
+    }
+
+    /// The last cause that raised the session so, from loopd; it names a source and never quotes it.
+    fn cause(&self, tainted: bool) -> Option<String> {
+        let session = self.session.clone()?;
+        let event = link::loopd(self.dirs, &Request::SessionLabel { session }).ok()?;
+        let TurnEvent::SessionLabel { causes, .. } = event else {
+            return None;
+        };
+        let did = |cause: &&bxwire::Cause| {
+            if tainted {
+                cause.label.is_untrusted()
+            } else {
+                cause.label.class == bxwire::Class::Secret
+            }
+        };
+        let cause = causes.iter().rev().find(did)?;
+        Some(one_line(&cause.source))
+    }
+
+    fn approve(&mut self, call: &bxwire::CallId, what: &str) -> Result<(), Failure> {
+        self.break_line()?;
+        if !ask::somebody() {
+            self.aside(&format!(
+                "denied, nobody is here to allow it: {}",
+                one_line(what)
+            ));
+            return self.answer(call, Answer::Deny);
+        }
+        let question = format!(
+            "The agent asks to: {}\nallow? [y]es once, for this [s]ession, [N]o:",
+            one_line(what)
+        );
+        let answer = match ask::line(&question)?.unwrap_or_default().as_str() {
+            "y" | "yes" => Answer::Once,
+            "s" | "session" => Answer::Session,
+            _ => Answer::Deny,
+        };
+        self.answer(call, answer)
+    }
+
+    fn answer(&self, call: &bxwire::CallId, answer: Answer) -> Result<(), Failure> {
+        let Some(session) = self.session.clone() else {
+            return Ok(());
+        };
+        let call = call.clone();
+        link::loopd(
+            self.dirs,
+            &Request::Approve {
+                session,
+                call,
+                answer,
+            },
+        )?;
+        Ok(())
+    }
+
+    /// Whether the words on the screen end in the middle of a line, for what interrupts them.
+    pub fn close(&mut self) {
+        let _ = self.break_line();
+        let _ = io::stdout().flush();
+    }
+}

@@ -1,0 +1,234 @@
+//! The table of commands: one entry gives parsing and `--help`. Read by `main`; does nothing itself.
+
+use bxcore::paths::HomeArgs;
+use bxwire::{EditId, ItemId, SessionId};
+use clap::{Args, Parser, Subcommand};
+
+use crate::up::files::check;
+
+const EXITS: &str = "\
+Exit codes: 0 done; 1 done, and something needs you; 2 wrong usage; 69 a daemon cannot be reached;
+77 refused; 78 the configuration is wrong.
+
+Start here: `bxctl up` runs everything and opens a chat. `bxctl runbook` explains every message.";
+
+/// Boxmaker's command: run it, talk to it, see what it remembers and where that went.
+#[derive(Debug, Parser)]
+#[command(name = "bxctl", version, after_help = EXITS, disable_help_subcommand = true)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub home: HomeArgs,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run all daemons in the foreground, and chat
+    Up(Up),
+    /// Talk to the agent
+    Chat(Chat),
+    /// Show each daemon, and what needs you
+    Status(Json),
+    /// What the agent remembers, and where it went
+    #[command(subcommand)]
+    Memory(Memory),
+    /// Conversations and their labels
+    #[command(subcommand)]
+    Session(Session),
+    /// Print the runbook, or one entry of it; needs no daemon
+    Runbook {
+        /// The entry a message names, for example honcho-unreachable
+        entry: Option<String>,
+    },
+}
+
+/// Runs model server, Honcho and the four daemons together, then opens a chat.
+///
+/// Without URLs it starts the local stand-ins model-local and honcho-local on free ports of this machine.
+/// Everything ends together: when you leave the chat, at Ctrl-C, or when a part dies. Logs are in
+/// state/log/.
+///
+/// Missing configuration files are written at the first run. A file that begins with
+/// "# written by bxctl up" is kept up to date; take that line out and the file is yours, never touched again.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct Up {
+    /// Use this OpenAI-compatible model server, for example http://127.0.0.1:8080/v1
+    #[arg(long, value_name = "URL", value_parser = check)]
+    pub model_url: Option<String>,
+    /// Use this Honcho; its keys go into memoryd.toml as [secrets.honcho_trusted] file = "…"
+    #[arg(long, value_name = "URL", value_parser = check)]
+    pub honcho_url: Option<String>,
+    /// Open no chat: run until Ctrl-C or SIGTERM
+    #[arg(long)]
+    pub no_chat: bool,
+}
+
+/// Talks to the agent: streamed, with line editing and history on a terminal, a line a message otherwise.
+///
+/// Ctrl-C stops the running turn, twice leaves; Ctrl-D leaves. /help lists what else can be typed.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct Chat {
+    /// Go on with this session (see `bxctl session list`) instead of a new one
+    #[arg(long, value_name = "ID")]
+    pub session: Option<SessionId>,
+    /// Send this one message, print the reply alone, and end; - reads it from stdin
+    #[arg(long, value_name = "TEXT")]
+    pub once: Option<String>,
+    /// Mark what is sent as somebody else's words, not the owner's
+    #[arg(long)]
+    pub untrusted: bool,
+    /// One event a line, as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Json {
+    /// One object a line, as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Memory {
+    /// Show identity, notes, and files changed by hand
+    Show(Json),
+    /// List the newest edits
+    Log {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Take an edit back; shows what it will do and asks
+    Undo {
+        /// The edit, for example e12; without it the latest are offered
+        edit: Option<EditId>,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Take over what was changed in the Markdown files by hand; shows it and asks
+    Accept {
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Search memory as the agent does
+    Recall {
+        /// Words to look for
+        #[arg(required = true)]
+        query: Vec<String>,
+        /// How many hits
+        #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20))]
+        k: Option<u32>,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Show what went to Honcho and what did not yet
+    Sync(Sync),
+    /// Show how a turn or an edit was decided, and where it is in Honcho
+    Why {
+        /// A turn as SESSION/NUMBER, or an edit as e7
+        item: ItemId,
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+/// Shows, for each workspace, what was sent, waits, failed or is in doubt. Exit 1 when something waits,
+/// failed or is in doubt.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct Sync {
+    /// Only what failed or is in doubt
+    #[arg(long, conflicts_with_all = ["retry", "now", "watch"])]
+    pub failed: bool,
+    /// Try an item again that failed or is in doubt, or all of them
+    #[arg(long, value_name = "ITEM|all", conflicts_with_all = ["now", "watch"])]
+    pub retry: Option<Retry>,
+    /// End every wait and try at once
+    #[arg(long, conflicts_with = "watch")]
+    pub now: bool,
+    /// Keep showing it, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// What `--retry` names.
+#[derive(Debug, Clone)]
+pub enum Retry {
+    All,
+    Item(ItemId),
+}
+
+impl std::str::FromStr for Retry {
+    type Err = bxwire::ParseIdError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "all" => Ok(Self::All),
+            item => item.parse().map(Self::Item),
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Session {
+    /// List the sessions, newest last
+    List(Json),
+    /// Show everything that was said and done in a session
+    Show {
+        /// The session's id
+        session: SessionId,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Show a session's label and what raised it
+    Label {
+        /// The session's id
+        session: SessionId,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Say yourself what becomes of turns that brokerd cannot vouch for
+    Decide(Decide),
+}
+
+#[derive(Debug, Args)]
+pub struct Decide {
+    /// The session's id
+    pub session: SessionId,
+    /// Send them to the untrusted workspace
+    #[arg(long, required_unless_present = "skip", conflicts_with = "skip")]
+    pub untrusted: bool,
+    /// Send them nowhere
+    #[arg(long)]
+    pub skip: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_table_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn home_may_stand_anywhere() {
+        let parsed = Arguments::try_parse_from(["bxctl", "memory", "why", "e1", "--home", "/x"]);
+        assert_eq!(
+            parsed.unwrap().home.home.as_deref(),
+            Some(std::path::Path::new("/x"))
+        );
+    }
+}
