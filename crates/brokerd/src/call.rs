@@ -98,7 +98,6 @@ pub fn run(broker: &Broker, call: &Call, token: &Token, say: &mut Say<'_>) -> Re
                 config: &broker.config(),
                 call,
                 token,
-                session_label: before.label,
             }
             .ended(say);
             match broker.store.join(&call.session, ended.label, &ended.causes) {
@@ -144,7 +143,6 @@ struct Running<'a> {
     config: &'a Config,
     call: &'a Call,
     token: &'a Token,
-    session_label: Label,
 }
 
 impl Running<'_> {
@@ -398,12 +396,13 @@ impl Running<'_> {
         }
     }
 
+    /// With the session's label of now: it may have gone up while the owner was asked.
     fn caller(&self) -> Caller {
         Caller {
             session: self.call.session.clone(),
             turn: self.call.turn,
             call: self.call.call.clone(),
-            label: self.session_label,
+            label: self.broker.store.causes(&self.call.session).0,
             speaker: self.call.speaker.clone(),
             audience: self.call.audience,
         }

@@ -1,4 +1,5 @@
-//! `brokerd.toml`: roots, policy and bounds. Read at start and at SIGHUP; every mistake is named at once.
+//! `brokerd.toml`: roots, policy and bounds. Read at start and at SIGHUP (the bounds of the sockets only at
+//! start); every mistake is named at once.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -75,6 +76,12 @@ fn read(file: &mut Section<'_>, dirs: &Dirs) -> Config {
         let root = read_root(&mut section, dirs, &mut refused);
         if roots.iter().any(|other| other.name == root.name) && !root.name.is_empty() {
             section.problem("name", "is the name of another root too");
+        }
+        // A file in two roots would have two labels, and the path would choose between them.
+        if let Some(other) = roots.iter().find(|other| other.overlaps(&root)) {
+            let what = format!("contains, lies in, or is the root `{}`", other.name);
+            refused += 1;
+            section.problem("path", &what);
         }
         roots.push(root);
     }
@@ -246,6 +253,32 @@ mod tests {
         );
         let entry = bxcore::report::Actionable::runbook(&error);
         assert_eq!(entry, Some(runbook::ROOT_REFUSED));
+    }
+
+    #[test]
+    fn roots_do_not_overlap() {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| home.path().join(name);
+        std::fs::create_dir_all(path("docs/deep")).unwrap();
+        std::fs::create_dir_all(path("docs2")).unwrap();
+        std::os::unix::fs::symlink(path("docs"), path("link")).unwrap();
+        let two = |a: &str, b: &str| {
+            let root = |name, path| format!("[[root]]\nname = \"{name}\"\npath = {path:?}\n");
+            root("a", path(a)) + &root("b", path(b))
+        };
+        parse(&two("docs", "docs2"), home.path()).unwrap();
+        for (a, b) in [
+            ("docs", "docs"),
+            ("docs", "link/deep"),
+            ("docs/deep", "docs"),
+        ] {
+            let found = mistakes(&two(a, b), home.path());
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(
+                found[0].0 == 6 && found[0].1.contains("the root `a`"),
+                "{found:?}"
+            );
+        }
     }
 
     #[test]

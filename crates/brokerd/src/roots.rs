@@ -123,6 +123,16 @@ pub fn split(path: &str) -> Result<Wanted<'_>, PathError> {
 }
 
 impl Root {
+    /// Whether a folder is in both, as the file system is now.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let real = |root: &Self| std::fs::canonicalize(&root.path).ok();
+        match (real(self), real(other)) {
+            (Some(a), Some(b)) => a.starts_with(&b) || b.starts_with(&a),
+            _ => false,
+        }
+    }
+
     /// Opens the root itself, after checking that it is still what it may be.
     ///
     /// # Errors

@@ -141,7 +141,7 @@ impl Broker {
         }
     }
 
-    /// Runs a call while watching for a hang-up; gives the request after it.
+    /// Runs a call while watching for a hang-up, which a closed sending half is too; gives the request after it.
     fn call(
         &self,
         call: &Call,

@@ -183,3 +183,44 @@ fn a_slow_memoryd_holds_up_nobody_else() {
     assert_eq!(first.outcome, CallOutcome::Done);
     assert_eq!(first.session_label, Label::UNLABELLED);
 }
+
+#[test]
+fn a_label_raised_while_the_owner_was_asked_reaches_memoryd() {
+    let world = World::new("[tools.memory]\npolicy = \"ask\"");
+    let (sender, requests) = channel();
+    let sender = Mutex::new(sender);
+    let _memoryd = world.memoryd(move |mut peer| {
+        while let Some(request) = peer.recv() {
+            sender.lock().unwrap().send(request).unwrap();
+            let _ = peer.send(&done(Label::PRIVATE, Vec::new()));
+        }
+    });
+    let _daemon = world.start();
+    let mut client = world.client();
+    client.send(&add(1).request()).unwrap();
+    assert!(matches!(
+        client.recv().unwrap(),
+        tools::Reply::Approval { .. }
+    ));
+    let label = Label::UNLABELLED;
+    let raise = tools::Request::Raise {
+        session: session(1),
+        label,
+        cause: Cause {
+            source: "a paste".into(),
+            label,
+        },
+    };
+    world.client().call(&raise).unwrap();
+    let approve = tools::Request::ApproveCall {
+        session: session(1),
+        call: add(1).call,
+        answer: bxwire::links::turns::Answer::Once,
+    };
+    world.client().call(&approve).unwrap();
+    assert_eq!(answer(&mut client).outcome, CallOutcome::Done);
+    let Request::Memory { caller, .. } = requests.recv().unwrap() else {
+        panic!("another call");
+    };
+    assert_eq!(caller.label, label);
+}
