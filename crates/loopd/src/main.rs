@@ -1,2 +1,25 @@
+//! loopd, the program.
 #![forbid(unsafe_code)]
-fn main() {}
+
+use std::process::ExitCode;
+
+use bxcore::{
+    daemon,
+    paths::{Dirs, HomeArgs},
+};
+use clap::Parser;
+
+/// Runs Boxmaker's sessions and turns.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    daemon::start_logging();
+    daemon::end_on_panic();
+    loopd::run::run(&Dirs::of(&args.home))
+}

@@ -1,0 +1,110 @@
+//! The daemon from its start to its end: files, sockets, signals. Called by `main`; decides nothing about
+//! turns.
+
+use std::{io, process::ExitCode, sync::Arc, time::Duration};
+
+use bxcore::{
+    daemon::{self, STOP_MS_MAX, Signal, StateLock},
+    listen::{self, ListenError},
+    notify::notify,
+    paths::Dirs,
+    report::{self, Actionable},
+    runbook::{self, Runbook},
+};
+
+use crate::{
+    cancel::Reason,
+    config::{Config, LoadError},
+    control,
+    daemon::Daemon,
+    serve,
+    sessions::SessionsError,
+};
+
+/// A client of the turns link may be silent for as long as its turn runs: a hang-up is seen at once anyway.
+const TURN_IDLE_MS_MIN: Duration = Duration::from_secs(6 * 3_600);
+
+/// Why the daemon does not run.
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Lock(#[from] daemon::LockError),
+    #[error(transparent)]
+    Sessions(#[from] SessionsError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("cannot listen for signals")]
+    Signals(#[from] io::Error),
+}
+
+impl Actionable for RunError {
+    fn runbook(&self) -> Option<Runbook> {
+        match self {
+            Self::Load(error) => error.runbook(),
+            Self::Lock(error) => error.runbook(),
+            Self::Sessions(error) => error.runbook(),
+            Self::Listen(error) => error.runbook(),
+            Self::Signals(_) => Some(runbook::STATE_UNUSABLE),
+        }
+    }
+}
+
+/// Runs until a signal ends it.
+#[must_use]
+pub fn run(dirs: &Dirs) -> ExitCode {
+    match start(dirs) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => daemon::failed(&error),
+    }
+}
+
+fn start(dirs: &Dirs) -> Result<(), RunError> {
+    let signals = daemon::signals()?;
+    let file = dirs.config_file("loopd");
+    let config = Config::load(&file)?;
+    let state = dirs.state_of("loopd");
+    let _lock = StateLock::take(&state)?;
+    let limits = config.listen;
+    let daemon = Arc::new(Daemon::open(dirs, &state, config)?);
+    let patient = listen::Limits {
+        idle_ms_max: limits.idle_ms_max.max(TURN_IDLE_MS_MIN),
+        ..limits
+    };
+    let turns = {
+        let daemon = Arc::clone(&daemon);
+        listen::serve(&dirs.turns_socket(), patient, move |connection| {
+            serve::serve(&daemon, connection);
+        })?
+    };
+    let control = {
+        let daemon = Arc::clone(&daemon);
+        listen::serve(&dirs.control_socket("loopd"), limits, move |connection| {
+            control::serve(&daemon, connection);
+        })?
+    };
+    notify("READY=1");
+    tracing::info!(sessions = daemon.sessions.all().len(), "ready");
+    while let Ok(Signal::Reload) = signals.recv() {
+        match Config::load(&file) {
+            Ok(config) => {
+                daemon.reload(config);
+                tracing::info!("read the configuration again");
+            }
+            Err(error) => {
+                tracing::error!("kept the old configuration: {}", report::actionable(&error))
+            }
+        }
+    }
+    notify("STOPPING=1");
+    daemon.stop();
+    for session in daemon.sessions.all() {
+        session.stop_all(Reason::Stopping);
+    }
+    let patience = STOP_MS_MAX.mul_f32(0.8);
+    turns.stop(patience);
+    control.stop(STOP_MS_MAX - patience);
+    tracing::info!("stopped");
+    Ok(())
+}

@@ -1,0 +1,489 @@
+//! Every session by its id: a short summary each, and who runs in it or waits. Used by `serve` and `turn`;
+//! keeps no text of any turn.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bxcore::{
+    append::{AppendError, AppendFile, OpenError},
+    clock::Millis,
+    paths, random,
+    report::Actionable,
+    runbook::{self, Runbook},
+};
+use bxwire::{
+    Audience, Label, SessionId,
+    links::turns::SessionSummary,
+    log::{Body, Outcome, Record},
+};
+
+use crate::{
+    cancel::{Cancel, Reason},
+    log::{self, LOG_MODE},
+};
+
+/// Keys of first turns that are remembered across sessions.
+pub const FIRST_KEYS_MAX: usize = 4_096;
+/// Sessions shown by one listing, the newest.
+pub const SESSIONS_LISTED_MAX: usize = 2_000;
+
+/// What a log says in short.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    pub started: String,
+    pub source: String,
+    pub audience: Option<Audience>,
+    pub turns: u64,
+    pub last: Option<Outcome>,
+    pub label: Label,
+    /// The first turn's key and source: a client that never learnt the id asks again with them.
+    pub first_key: Option<(String, String)>,
+    records: u64,
+    open: Option<u64>,
+}
+
+impl Summary {
+    /// Takes in one more record.
+    pub fn add(&mut self, record: &Record) {
+        self.records = record.seq;
+        if let Some(label) = record.body.label() {
+            self.label = self.label.join(label);
+        }
+        match &record.body {
+            Body::Session {
+                source, audience, ..
+            } => {
+                self.started.clone_from(&record.at);
+                self.source.clone_from(source);
+                self.audience = Some(*audience);
+            }
+            Body::User {
+                turn, key, source, ..
+            } => {
+                self.turns = *turn;
+                self.last = None;
+                self.open = Some(*turn);
+                if *turn == 1 {
+                    self.first_key = Some((
+                        key.clone(),
+                        source.clone().unwrap_or_else(|| self.source.clone()),
+                    ));
+                }
+            }
+            Body::TurnEnd { outcome, .. } => {
+                self.last = Some(*outcome);
+                self.open = None;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// One session.
+#[derive(Debug)]
+pub struct Session {
+    pub id: SessionId,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    summary: Summary,
+    /// The first one runs, the others wait.
+    queue: VecDeque<(u64, Cancel)>,
+    next: u64,
+    /// memoryd's count of the owner's changes when this session's epoch began.
+    owner_changes: Option<u64>,
+}
+
+/// A turn's place in its session's queue; dropped, the next one runs.
+#[derive(Debug)]
+pub struct Place {
+    session: Arc<Session>,
+    number: u64,
+}
+
+/// The queue is full.
+#[derive(Debug)]
+pub struct Full;
+
+impl Session {
+    fn new(id: SessionId, summary: Summary) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            state: Mutex::new(State {
+                summary,
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// Joins the queue.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn enter(self: &Arc<Self>, cancel: &Cancel, waiting_max: usize) -> Result<Place, Full> {
+        let mut state = self.lock();
+        if state.queue.len() > waiting_max {
+            return Err(Full);
+        }
+        let number = state.next;
+        state.next += 1;
+        state.queue.push_back((number, cancel.clone()));
+        drop(state);
+        Ok(Place {
+            session: Arc::clone(self),
+            number,
+        })
+    }
+
+    /// Cancels the turn that runs; false when none does.
+    pub fn stop(&self, reason: Reason) -> bool {
+        let running = self.lock().queue.front().map(|(_, cancel)| cancel.clone());
+        running.inspect(|cancel| cancel.cancel(reason)).is_some()
+    }
+
+    /// Cancels all that run or wait.
+    pub fn stop_all(&self, reason: Reason) {
+        let all: Vec<Cancel> = self
+            .lock()
+            .queue
+            .iter()
+            .map(|(_, cancel)| cancel.clone())
+            .collect();
+        all.iter().for_each(|cancel| cancel.cancel(reason));
+    }
+
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        !self.lock().queue.is_empty()
+    }
+
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        self.lock().summary.clone()
+    }
+
+    /// Brings the summary up to a log's records.
+    pub fn update(&self, records: &[Record]) {
+        let mut state = self.lock();
+        let seen = usize::try_from(state.summary.records).unwrap_or(usize::MAX);
+        for record in records.iter().skip(seen) {
+            state.summary.add(record);
+        }
+    }
+
+    #[must_use]
+    pub fn owner_changes(&self) -> Option<u64> {
+        self.lock().owner_changes
+    }
+
+    pub fn set_owner_changes(&self, count: Option<u64>) {
+        self.lock().owner_changes = count;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Waits until it is first; false when it was cancelled before.
+    #[must_use]
+    pub fn wait(&self, cancel: &Cancel) -> bool {
+        let session = Arc::clone(&self.session);
+        let _hook = cancel.hook(move || {
+            let _state = session.lock();
+            session.changed.notify_all();
+        });
+        let mut state = self.session.lock();
+        while state
+            .queue
+            .front()
+            .is_none_or(|(number, _)| *number != self.number)
+        {
+            if cancel.reason().is_some() {
+                return false;
+            }
+            // The time is a belt beside the braces: every change wakes it.
+            let woken = self
+                .session
+                .changed
+                .wait_timeout(state, Duration::from_secs(1));
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.session.lock();
+        state.queue.retain(|(number, _)| *number != self.number);
+        self.session.changed.notify_all();
+    }
+}
+
+/// All of them.
+#[derive(Debug)]
+pub struct Sessions {
+    folder: PathBuf,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    sessions: BTreeMap<SessionId, Arc<Session>>,
+    first_keys: HashMap<(String, String), SessionId>,
+    key_order: VecDeque<(String, String)>,
+}
+
+/// Why the sessions cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionsError {
+    #[error(transparent)]
+    Folder(#[from] paths::FolderError),
+    #[error("cannot list {}", path.display())]
+    List { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Log(#[from] OpenError),
+    #[error("{} is named like no session", .0.display())]
+    Stranger(PathBuf),
+}
+
+impl Actionable for SessionsError {
+    fn runbook(&self) -> Option<Runbook> {
+        match self {
+            Self::Folder(error) => error.runbook(),
+            Self::Log(error) => error.runbook(),
+            Self::List { .. } => Some(runbook::STATE_UNUSABLE),
+            Self::Stranger(_) => Some(runbook::FILE_CORRUPT),
+        }
+    }
+}
+
+impl Sessions {
+    /// Reads every log, cuts torn ends and closes turns that have none.
+    ///
+    /// # Errors
+    /// [`SessionsError`]: the daemon does not start.
+    pub fn open(folder: &Path) -> Result<Self, SessionsError> {
+        paths::make_private(folder, 0o750)?;
+        let list = |source| SessionsError::List {
+            path: folder.into(),
+            source,
+        };
+        let mut inner = Inner::default();
+        for entry in std::fs::read_dir(folder).map_err(list)? {
+            let path = entry.map_err(list)?.path();
+            let name = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
+            let Some(name) = name.strip_suffix(".jsonl") else {
+                continue; // A marker or a temporary file of `bxcore::append`.
+            };
+            let id: SessionId = name
+                .parse()
+                .map_err(|_| SessionsError::Stranger(path.clone()))?;
+            match summarise(&path)? {
+                Some(summary) => drop(inner.sessions.insert(id.clone(), Session::new(id, summary))),
+                // A crash before the first record: nobody was told of this session.
+                None => std::fs::remove_file(&path).map_err(list)?,
+            }
+        }
+        let mut keys: Vec<_> = inner
+            .sessions
+            .values()
+            .filter_map(|session| {
+                let summary = session.summary();
+                summary
+                    .first_key
+                    .map(|key| (summary.started, key, session.id.clone()))
+            })
+            .collect();
+        keys.sort();
+        for (_, key, id) in keys {
+            inner.remember(key, id);
+        }
+        Ok(Self {
+            folder: folder.into(),
+            inner: Mutex::new(inner),
+        })
+    }
+
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    #[must_use]
+    pub fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
+        self.lock().sessions.get(id).cloned()
+    }
+
+    /// The session whose first turn had this key, or a new one.
+    ///
+    /// # Errors
+    /// When the system has no random bytes.
+    pub fn begin(&self, key: &str, source: &str) -> io::Result<Arc<Session>> {
+        let mut inner = self.lock();
+        let key = (key.to_owned(), source.to_owned());
+        if let Some(found) = inner
+            .first_keys
+            .get(&key)
+            .and_then(|id| inner.sessions.get(id))
+        {
+            return Ok(Arc::clone(found));
+        }
+        let id =
+            SessionId::new(&Millis::now().date(), random::bytes()?).map_err(io::Error::other)?;
+        let session = Session::new(id.clone(), Summary::default());
+        inner.sessions.insert(id.clone(), Arc::clone(&session));
+        inner.remember(key, id);
+        Ok(session)
+    }
+
+    /// Forgets a session whose first record could not be written.
+    pub fn forget(&self, id: &SessionId) {
+        let mut inner = self.lock();
+        inner.sessions.remove(id);
+        inner.first_keys.retain(|_, session| session != id);
+        let _ = std::fs::remove_file(log::path_of(&self.folder, id));
+    }
+
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Session>> {
+        self.lock().sessions.values().cloned().collect()
+    }
+
+    /// The newest sessions, newest first.
+    #[must_use]
+    pub fn list(&self) -> Vec<SessionSummary> {
+        let mut all: Vec<_> = self
+            .all()
+            .into_iter()
+            .filter_map(|session| {
+                let summary = session.summary();
+                summary.audience.map(|_| SessionSummary {
+                    session: session.id.clone(),
+                    started: summary.started,
+                    source: summary.source,
+                    turns: summary.turns,
+                    last: summary.last,
+                    label: summary.label,
+                })
+            })
+            .collect();
+        all.sort_by(|a, b| b.started.cmp(&a.started));
+        all.truncate(SESSIONS_LISTED_MAX);
+        all
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn remember(&mut self, key: (String, String), id: SessionId) {
+        if self.first_keys.insert(key.clone(), id).is_none() {
+            self.key_order.push_back(key);
+        }
+        while self.key_order.len() > FIRST_KEYS_MAX {
+            if let Some(oldest) = self.key_order.pop_front() {
+                self.first_keys.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// Reads a log once, a line at a time. `None`: it holds no record.
+fn summarise(path: &Path) -> Result<Option<Summary>, SessionsError> {
+    let mut summary = Summary::default();
+    let mut file = AppendFile::open(path, LOG_MODE, |_, line| {
+        let record = log::parse(line, summary.records)?;
+        summary.add(&record);
+        Ok(())
+    })?;
+    if summary.records == 0 {
+        return Ok(None);
+    }
+    if let Some(turn) = summary.open {
+        let record = Record {
+            seq: summary.records + 1,
+            at: Millis::now().to_string(),
+            body: log::interrupted(turn),
+        };
+        let line = serde_json::to_string(&record).map_err(|error| OpenError::Io {
+            path: path.into(),
+            source: error.into(),
+        })?;
+        match file.append(&line) {
+            Ok(_) => {
+                tracing::warn!(file = %path.display(), turn, "closed a turn that was interrupted");
+                summary.add(&record);
+            }
+            Err(error @ AppendError::Lost { .. }) => bxcore::daemon::exit_lost(&error),
+            // A full disk: the session's next turn closes it.
+            Err(error) => tracing::warn!("{}", bxcore::report::actionable(&error)),
+        }
+    }
+    Ok(Some(summary))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sessions() -> (tempfile::TempDir, Sessions) {
+        let home = tempfile::tempdir().unwrap();
+        let sessions = Sessions::open(&home.path().join("sessions")).unwrap();
+        (home, sessions)
+    }
+
+    #[test]
+    fn one_key_is_one_session() {
+        let (_home, sessions) = sessions();
+        let first = sessions.begin("k", "chat").unwrap();
+        assert_eq!(sessions.begin("k", "chat").unwrap().id, first.id);
+        assert_ne!(sessions.begin("k", "other").unwrap().id, first.id);
+        sessions.forget(&first.id);
+        assert_ne!(sessions.begin("k", "chat").unwrap().id, first.id);
+    }
+
+    #[test]
+    fn remembered_keys_are_bounded() {
+        let (_home, sessions) = sessions();
+        let first = sessions.begin("0", "chat").unwrap();
+        for number in 1..=FIRST_KEYS_MAX {
+            sessions.begin(&number.to_string(), "chat").unwrap();
+        }
+        assert_ne!(sessions.begin("0", "chat").unwrap().id, first.id);
+        assert_eq!(sessions.lock().first_keys.len(), FIRST_KEYS_MAX);
+    }
+
+    #[test]
+    fn turns_run_in_order_and_one_too_many_is_refused() {
+        let (_home, sessions) = sessions();
+        let session = sessions.begin("k", "chat").unwrap();
+        let cancel = Cancel::default();
+        let first = session.enter(&cancel, 1).unwrap();
+        let second = session.enter(&cancel, 1).unwrap();
+        assert!(session.enter(&cancel, 1).is_err());
+        assert!(first.wait(&cancel));
+        drop(first);
+        assert!(second.wait(&cancel));
+        let gone = Cancel::default();
+        let third = session.enter(&gone, 1).unwrap();
+        gone.cancel(Reason::Client);
+        assert!(!third.wait(&gone));
+    }
+}

@@ -1,0 +1,633 @@
+//! One turn from the user's words to the reply. Called by `serve` on a thread of its own; tells the model
+//! nothing, and the client no end, before the log is durable.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use bxcore::{
+    append::{AppendError, OpenError},
+    random,
+    report::Actionable,
+    runbook::{self, Runbook},
+};
+use bxwire::{
+    Audience, CallId, Cause, Class, Label, Origin, Speaker, Trust,
+    links::{
+        tools::{CallOutcome, Request as BrokerRequest},
+        turns::TurnEvent,
+    },
+    log::{Body, Call, Outcome, Record, Usage},
+};
+use serde_json::Value;
+
+use crate::{
+    broker::{self, Called},
+    cancel::{Cancel, Reason},
+    daemon::Daemon,
+    epoch::{self, Wanted},
+    hosts,
+    judge::{Tally, Task, Verdict},
+    log::SessionLog,
+    model::{Event, Model, ModelError},
+    outcome,
+    prompt::{self, Options, Tools},
+    sessions::{Place, Session},
+};
+
+/// Longest result of a tool that is kept, in bytes; brokerd caps them lower.
+const RESULT_BYTES_MAX: usize = 256 * 1024;
+
+/// A turn as its client asked for it.
+#[derive(Debug, Clone)]
+pub struct Input {
+    pub key: String,
+    pub text: String,
+    pub speaker: Option<Speaker>,
+    pub origin: Origin,
+    pub trust: Trust,
+    pub audience: Audience,
+    pub source: String,
+}
+
+/// Why a turn has no reply.
+struct Stop {
+    outcome: Outcome,
+    reason: String,
+    runbook: Runbook,
+    /// What the model said last, when it ends the turn.
+    last: Option<Body>,
+}
+
+impl Stop {
+    fn failed(reason: impl Into<String>, runbook: Runbook) -> Self {
+        Self {
+            outcome: Outcome::Failed,
+            reason: reason.into(),
+            runbook,
+            last: None,
+        }
+    }
+}
+
+impl From<AppendError> for Stop {
+    fn from(_: AppendError) -> Self {
+        Self::failed(
+            "the session's log cannot be written",
+            runbook::APPEND_FAILED,
+        )
+    }
+}
+
+impl From<ModelError> for Stop {
+    fn from(error: ModelError) -> Self {
+        let entry = error.runbook().unwrap_or(runbook::MODEL_UNUSABLE);
+        Self::failed(error.to_string(), entry)
+    }
+}
+
+/// Runs a turn to its end, or finds how it ended when its key was used before. Gives the last event; all
+/// others go to `say`.
+pub fn run(
+    daemon: &Daemon,
+    session: &Arc<Session>,
+    place: Place,
+    input: &Input,
+    cancel: &Cancel,
+    say: &mut dyn FnMut(TurnEvent),
+) -> TurnEvent {
+    let last = if place.wait(cancel) {
+        begin(daemon, session, input, cancel, say)
+    } else {
+        failed(
+            "the turn was stopped before it began",
+            runbook::TURN_INTERRUPTED,
+        )
+    };
+    // A session without a record was never there.
+    if session.summary().audience.is_none() {
+        daemon.sessions.forget(&session.id);
+    }
+    drop(place);
+    last
+}
+
+fn begin(
+    daemon: &Daemon,
+    session: &Arc<Session>,
+    input: &Input,
+    cancel: &Cancel,
+    say: &mut dyn FnMut(TurnEvent),
+) -> TurnEvent {
+    let mut log = match SessionLog::open(daemon.sessions.folder(), &session.id) {
+        Ok(log) => log,
+        Err(error) => return cannot_open(&error),
+    };
+    let closed = log.close_open_turn();
+    daemon.appended(&closed);
+    session.update(log.records());
+    if let Err(error) = closed {
+        return stopped(Stop::from(error));
+    }
+    if let Some(turn) = outcome::turn_of(log.records(), &input.key) {
+        say(TurnEvent::Accepted {
+            session: session.id.clone(),
+            turn,
+        });
+        return outcome::of(log.records(), turn);
+    }
+    let turn = session.summary().turns + 1;
+    let known = log.records().iter().find_map(|record| match &record.body {
+        Body::Session {
+            audience, source, ..
+        } => Some((*audience, source.clone())),
+        _ => None,
+    });
+    let audience = known.as_ref().map_or(input.audience, |(known, _)| {
+        stricter(*known, input.audience)
+    });
+    let label = Label::new(Class::Private.min(audience.class_max()), input.trust);
+    let mut first = Vec::new();
+    if known.is_none() {
+        first.push(Body::Session {
+            session: session.id.clone(),
+            source: input.source.clone(),
+            audience,
+        });
+    }
+    let source = known
+        .map(|(_, source)| source)
+        .filter(|source| *source != input.source);
+    first.push(Body::User {
+        turn,
+        key: input.key.clone(),
+        text: input.text.clone(),
+        speaker: input.speaker.clone(),
+        origin: input.origin,
+        label,
+        source: source.map(|_| input.source.clone()),
+    });
+    let mut running = Running {
+        daemon,
+        session,
+        input,
+        cancel,
+        say,
+        log,
+        turn,
+        audience,
+        usage: None,
+        tools_away: false,
+    };
+    if let Err(error) = running.append(first) {
+        return stopped(Stop::from(error));
+    }
+    (running.say)(TurnEvent::Accepted {
+        session: session.id.clone(),
+        turn,
+    });
+    let worked = running.work(label);
+    running.end(worked)
+}
+
+struct Running<'a> {
+    daemon: &'a Daemon,
+    session: &'a Arc<Session>,
+    input: &'a Input,
+    cancel: &'a Cancel,
+    say: &'a mut dyn FnMut(TurnEvent),
+    log: SessionLog,
+    turn: u64,
+    audience: Audience,
+    usage: Option<Usage>,
+    /// brokerd was not there when the turn began.
+    tools_away: bool,
+}
+
+impl Running<'_> {
+    fn append(&mut self, bodies: Vec<Body>) -> Result<(), AppendError> {
+        let appended = self.log.append(bodies);
+        self.daemon.appended(&appended);
+        self.session.update(self.log.records());
+        appended
+    }
+
+    /// Up to the reply, which is given and not yet in the log.
+    fn work(&mut self, label: Label) -> Result<Body, Stop> {
+        if label.is_untrusted() {
+            let cause = Cause {
+                source: format!("turn {} was marked untrusted", self.turn),
+                label,
+            };
+            self.daemon.broker.raise(&self.session.id, label, cause);
+        }
+        let model = self.daemon.model();
+        let facts = {
+            let say = &mut *self.say;
+            model.facts(self.cancel, &mut |event| tell(say, &event))
+        };
+        let facts = facts?;
+        let mut options = model.options(&facts);
+        self.begin_epoch()?;
+        if options.tools == Tools::LeftOut {
+            self.notice("This model's chat template knows no tools, so none can be used.");
+        } else if self.tools_away {
+            self.notice(&format!(
+                "Tools are unavailable right now; see {}.",
+                runbook::TOOLS_UNAVAILABLE
+            ));
+        }
+        if let Some((text, label)) = self
+            .daemon
+            .memory
+            .context(&self.session.id, &self.input.text)
+            && label.class <= self.audience.class_max()
+        {
+            let turn = self.turn;
+            self.append(vec![Body::Context { turn, text, label }])?;
+        }
+        let mut tally = Tally::default();
+        let mut ids = Ids::new(self.log.records())?;
+        for _ in 0..self.daemon.config().limits.model_calls_max {
+            self.check()?;
+            if let Some(reply) = self.step(&model, &mut options, &mut tally, &mut ids)? {
+                return Ok(reply);
+            }
+        }
+        Err(Stop::failed(
+            "the turn used up its model calls without a reply",
+            runbook::MODEL_UNUSABLE,
+        ))
+    }
+
+    /// One model call and what it asks for; the reply, if it is one.
+    fn step(
+        &mut self,
+        model: &Model,
+        options: &mut Options,
+        tally: &mut Tally,
+        ids: &mut Ids,
+    ) -> Result<Option<Body>, Stop> {
+        let records = self.log.records();
+        let say = &mut *self.say;
+        let spoken = model.speak(
+            options,
+            &|options| prompt::request(records, options),
+            self.cancel,
+            &mut |event| tell(say, &event),
+        )?;
+        self.count(spoken.reply.usage);
+        let tools = if options.tools == Tools::Offered {
+            tool_names(self.log.records())
+        } else {
+            Vec::new()
+        };
+        let reply = tally.judge(spoken.reply, &tools, options.max_tokens, || ids.next());
+        if reply.hidden_thinking {
+            model.hold_replies();
+        }
+        let assistant = |calls| Body::Assistant {
+            turn: self.turn,
+            text: reply.text.clone(),
+            reasoning: reply.reasoning.clone(),
+            calls,
+        };
+        match reply.verdict {
+            Verdict::Final => {
+                if let Some(rest) = spoken
+                    .live
+                    .rest(&reply.text)
+                    .filter(|rest| !rest.is_empty())
+                {
+                    (self.say)(TurnEvent::Delta { text: rest.into() });
+                }
+                return Ok(Some(assistant(Vec::new())));
+            }
+            Verdict::Again => self.append(vec![assistant(Vec::new())])?,
+            Verdict::Fail(reason) => {
+                return Err(Stop {
+                    last: Some(assistant(Vec::new())),
+                    ..Stop::failed(reason, runbook::MODEL_UNUSABLE)
+                });
+            }
+            Verdict::Calls(ref calls) => {
+                let made = calls.iter().map(|(call, _)| call.clone()).collect();
+                self.append(vec![assistant(made)])?;
+                for (call, task) in calls {
+                    self.check()?;
+                    self.call(call, task, tally)?;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Answers one call.
+    fn call(&mut self, call: &Call, task: &Task, tally: &mut Tally) -> Result<(), Stop> {
+        (self.say)(TurnEvent::ToolStarted {
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+        });
+        let mut wrong = false;
+        let (text, label, from_broker) = match task {
+            Task::Tell(words) => (words.clone(), Label::default(), false),
+            Task::Run(arguments) => match self.run_tool(call, arguments) {
+                Called::Result {
+                    outcome,
+                    text,
+                    label,
+                } => {
+                    wrong = matches!(
+                        outcome,
+                        CallOutcome::BadArguments | CallOutcome::UnknownTool
+                    );
+                    (cut(text), label, true)
+                }
+                Called::Refused => (
+                    "Not run: the tool broker refused the call.".into(),
+                    Label::default(),
+                    false,
+                ),
+                Called::Unavailable => (
+                    "Not run: tools are unavailable right now. Tell the user so.".into(),
+                    Label::default(),
+                    false,
+                ),
+                // The words are ours, but the tool may have run: what it would have read counts as read.
+                Called::Lost => (
+                    "The tool may or may not have run: its answer was lost. Tell the user so."
+                        .into(),
+                    Label::UNLABELLED,
+                    false,
+                ),
+            },
+        };
+        let answered = tally.answered(call, &text, wrong);
+        self.append(vec![Body::ToolResult {
+            turn: self.turn,
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            text,
+            label: Some(label),
+            from_broker,
+        }])?;
+        (self.say)(TurnEvent::ToolFinished {
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            label,
+        });
+        answered.map_err(|reason| Stop::failed(reason, runbook::MODEL_UNUSABLE))
+    }
+
+    fn run_tool(&mut self, call: &Call, arguments: &Value) -> Called {
+        let request = BrokerRequest::CallTool {
+            session: self.session.id.clone(),
+            turn: self.turn,
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            arguments: arguments.clone(),
+            label: self.log.label(),
+            audience: self.audience,
+            speaker: self.input.speaker.clone(),
+            owner_hosts: self.owner_hosts(),
+        };
+        let say = &mut *self.say;
+        self.daemon.broker.call(&request, self.cancel, |event| {
+            say(match event {
+                broker::Event::Progress(text) => TurnEvent::Notice { text },
+                broker::Event::Approval { call, what } => TurnEvent::Approval { call, what },
+            });
+        })
+    }
+
+    /// Starts an epoch where tools or the owner's changes ask for one.
+    fn begin_epoch(&mut self) -> Result<(), Stop> {
+        let tools = self.daemon.broker.tools();
+        self.tools_away = tools.is_none();
+        let identity = self.daemon.memory.identity(self.audience);
+        let wanted = Wanted {
+            audience: self.audience,
+            tools: tools.as_deref().map(prompt::tools_array),
+            identity: identity.as_ref(),
+            owner_changes: self.session.owner_changes(),
+        };
+        let next = epoch::next(self.log.records(), &wanted);
+        let began = next.is_some();
+        if let Some(epoch) = next {
+            self.append(vec![epoch])?;
+        }
+        let count = identity.map(|identity| identity.owner_changes);
+        if began || count.is_some() {
+            self.session.set_owner_changes(count);
+        }
+        Ok(())
+    }
+
+    /// Hosts the owner wrote in this session, in turns that nobody marked untrusted.
+    fn owner_hosts(&self) -> Vec<String> {
+        let config = self.daemon.config();
+        let mut found = Vec::new();
+        for record in self.log.records() {
+            if let Body::User {
+                text,
+                speaker,
+                label,
+                ..
+            } = &record.body
+                && config.is_owner(speaker.as_ref())
+                && !label.is_untrusted()
+            {
+                hosts::collect(text, &mut found);
+            }
+        }
+        found
+    }
+
+    fn check(&self) -> Result<(), Stop> {
+        match self.cancel.reason() {
+            None => Ok(()),
+            Some(_) => Err(ModelError::Cancelled.into()),
+        }
+    }
+
+    /// Makes the end durable and gives the last event.
+    fn end(mut self, worked: Result<Body, Stop>) -> TurnEvent {
+        let turn = self.turn;
+        let usage = self.usage;
+        let event = match worked {
+            Ok(reply) => {
+                let text = match &reply {
+                    Body::Assistant { text, .. } => text.clone(),
+                    _ => String::new(),
+                };
+                let end = Body::TurnEnd {
+                    turn,
+                    outcome: Outcome::Replied,
+                    usage,
+                    reason: None,
+                    runbook: None,
+                };
+                match self.append(vec![reply, end]) {
+                    Ok(()) => TurnEvent::Reply {
+                        text,
+                        label: self.log.label(),
+                    },
+                    Err(error) => self.close(Stop::from(error)),
+                }
+            }
+            Err(stop) => self.close(stop),
+        };
+        for text in self.daemon.memory.updated(&self.session.id, turn) {
+            self.notice(&text);
+        }
+        event
+    }
+
+    fn close(&mut self, mut stop: Stop) -> TurnEvent {
+        match self.cancel.reason() {
+            None => {}
+            Some(Reason::Client) => stop.outcome = Outcome::Cancelled,
+            Some(Reason::Stopping) => stop.outcome = Outcome::Interrupted,
+        }
+        if stop.outcome == Outcome::Interrupted {
+            stop.reason = "loopd was stopped during the turn".into();
+        }
+        let mut bodies: Vec<Body> = stop.last.take().into_iter().collect();
+        bodies.push(Body::TurnEnd {
+            turn: self.turn,
+            outcome: stop.outcome,
+            usage: self.usage,
+            reason: Some(stop.reason.clone()),
+            runbook: Some(stop.runbook.anchor().into()),
+        });
+        // A full disk: the turn stays open and the session's next turn, or the next start, closes it.
+        let _ = self.append(bodies);
+        stopped(stop)
+    }
+
+    fn notice(&mut self, text: &str) {
+        (self.say)(TurnEvent::Notice { text: text.into() });
+    }
+
+    fn count(&mut self, usage: Option<Usage>) {
+        let Some(usage) = usage else { return };
+        let sum = self.usage.get_or_insert_default();
+        sum.prompt_tokens += usage.prompt_tokens;
+        sum.completion_tokens += usage.completion_tokens;
+        sum.cached_tokens += usage.cached_tokens;
+    }
+}
+
+/// Ids for calls: nine letters and digits, as the strictest template wants, each once in its session.
+struct Ids {
+    state: u64,
+    used: BTreeSet<CallId>,
+}
+
+impl Ids {
+    fn new(records: &[Record]) -> Result<Self, Stop> {
+        let seed = random::bytes()
+            .map_err(|_| Stop::failed("the system has no random bytes", runbook::STATE_UNUSABLE))?;
+        let used = records
+            .iter()
+            .filter_map(|record| match &record.body {
+                Body::Assistant { calls, .. } => Some(calls.iter().map(|call| call.id.clone())),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        Ok(Self {
+            state: u64::from_le_bytes(seed),
+            used,
+        })
+    }
+
+    fn next(&mut self) -> CallId {
+        const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+        loop {
+            self.state = self
+                .state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let mut rest = self.state >> 8;
+            let text: String = (0..9)
+                .map(|_| {
+                    let at = usize::try_from(rest % 36).unwrap_or(0);
+                    rest /= 36;
+                    char::from(ALPHABET[at])
+                })
+                .collect();
+            if let Ok(id) = text.parse::<CallId>()
+                && self.used.insert(id.clone())
+            {
+                return id;
+            }
+        }
+    }
+}
+
+fn tell(say: &mut dyn FnMut(TurnEvent), event: &Event<'_>) {
+    say(match event {
+        Event::Text(text) => TurnEvent::Delta {
+            text: (*text).into(),
+        },
+        Event::Waiting(text) => TurnEvent::Notice {
+            text: (*text).into(),
+        },
+    });
+}
+
+fn tool_names(records: &[Record]) -> Vec<String> {
+    let tools = records.iter().rev().find_map(|record| match &record.body {
+        Body::Epoch { tools, .. } => tools.as_array(),
+        _ => None,
+    });
+    let names = tools
+        .into_iter()
+        .flatten()
+        .filter_map(|tool| tool["function"]["name"].as_str());
+    names.map(str::to_owned).collect()
+}
+
+fn stricter(one: Audience, other: Audience) -> Audience {
+    match (one, other) {
+        (Audience::Owner {}, Audience::Owner {}) => Audience::Owner {},
+        _ => Audience::Others {
+            class_max: one.class_max().min(other.class_max()),
+        },
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > RESULT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(RESULT_BYTES_MAX));
+        text.push_str("\n[cut]");
+    }
+    text
+}
+
+fn failed(reason: &str, runbook: Runbook) -> TurnEvent {
+    TurnEvent::Failed {
+        reason: reason.into(),
+        runbook: runbook.anchor().into(),
+    }
+}
+
+fn stopped(stop: Stop) -> TurnEvent {
+    failed(&stop.reason, stop.runbook)
+}
+
+fn cannot_open(error: &OpenError) -> TurnEvent {
+    use std::io::ErrorKind;
+    tracing::error!("{}", bxcore::report::actionable(error));
+    let entry = match error {
+        OpenError::Io { source, .. }
+            if matches!(
+                source.kind(),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem
+            ) =>
+        {
+            runbook::APPEND_FAILED
+        }
+        other => other.runbook().unwrap_or(runbook::STATE_UNUSABLE),
+    };
+    failed("the session's log cannot be opened", entry)
+}

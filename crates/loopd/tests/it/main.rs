@@ -1,0 +1,9 @@
+//! The real daemon between a scripted model server, a fake brokerd and a fake memoryd.
+
+mod crash;
+mod link;
+mod models;
+mod start;
+mod tools;
+mod turns;
+mod world;

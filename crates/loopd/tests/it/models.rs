@@ -1,0 +1,1 @@
+//! The turns link besides turns.
