@@ -1,2 +1,25 @@
+//! `memoryd`: keeps memory, here and in Honcho.
 #![forbid(unsafe_code)]
-fn main() {}
+
+use std::process::ExitCode;
+
+use bxcore::{
+    daemon,
+    paths::{Dirs, HomeArgs},
+};
+use clap::Parser;
+
+/// Keeps Boxmaker's memory, here and in Honcho.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    daemon::start_logging();
+    daemon::end_on_panic();
+    memoryd::run::run(&Dirs::of(&args.home))
+}

@@ -1,0 +1,142 @@
+//! `memoryd.toml`. Called at start and on SIGHUP.
+
+use std::{collections::BTreeMap, path::Path};
+
+use bxcore::{
+    config::{self, ConfigError, Section},
+    listen,
+    secrets::{Secret, SecretError, Source},
+};
+use bxwire::Speaker;
+
+use crate::{plan::Rules, recall};
+
+/// Everything the owner configured.
+#[derive(Debug)]
+pub struct Config {
+    pub rules: Rules,
+    pub listen: listen::Limits,
+    pub recall: recall::Limits,
+    /// Where each `[secrets.NAME]` is.
+    pub secrets: BTreeMap<String, Source>,
+}
+
+impl Config {
+    /// Reads the file; a missing one is an empty one.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every mistake.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        config::load(path, Self::read)
+    }
+
+    fn read(root: &mut Section<'_>) -> Self {
+        let mut rules = Rules::default();
+        let names = root.strings("owner_speakers");
+        if !names.is_empty() {
+            rules.owner_speakers = names.iter().filter_map(|name| speaker(name)).collect();
+            if rules.owner_speakers.len() < names.len() {
+                root.problem("owner_speakers", "must hold speakers as \"realm/name\"");
+            }
+        }
+        let mut listen = listen::Limits::default();
+        let mut recall = recall::Limits::default();
+        if let Some(mut limits) = root.section("limits") {
+            listen = listen::Limits::of(&mut limits);
+            let mut size = |key, usual: usize, most| {
+                usize::try_from(limits.number(key, usual as u64, 1..=most)).unwrap_or(usual)
+            };
+            rules.identity_chars_max =
+                size("identity_chars_max", rules.identity_chars_max, 100_000);
+            rules.note_chars_max = size("note_chars_max", rules.note_chars_max, 100_000);
+            recall.hits_max = size("recall_hits_max", recall.hits_max, 100);
+            recall.hits = size("recall_hits", recall.hits, 100);
+            recall.snippet_chars_max =
+                size("recall_snippet_chars_max", recall.snippet_chars_max, 5_000);
+        }
+        let mut secrets = BTreeMap::new();
+        for (name, mut section) in root.named_sections("secrets") {
+            secrets.extend(Source::of(&mut section).map(|source| (name, source)));
+        }
+        // The one place for `[honcho]`: sync::config reads it from `root` here.
+        Self {
+            rules,
+            listen,
+            recall,
+            secrets,
+        }
+    }
+
+    /// Reads every secret.
+    ///
+    /// # Errors
+    /// The first [`SecretError`].
+    pub fn load_secrets(&self) -> Result<BTreeMap<String, Secret>, SecretError> {
+        self.secrets
+            .iter()
+            .map(|(name, source)| Ok((name.clone(), source.load(name)?)))
+            .collect()
+    }
+}
+
+fn speaker(text: &str) -> Option<Speaker> {
+    let (realm, name) = text.split_once('/')?;
+    let plain = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
+    (plain(realm) && plain(name)).then(|| Speaker {
+        realm: realm.into(),
+        name: name.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, ConfigError> {
+        config::parse(Path::new("memoryd.toml"), text, Config::read)
+    }
+
+    #[test]
+    fn an_empty_file_has_the_usual_values() {
+        let config = read("").unwrap();
+        assert_eq!(config.rules, Rules::default());
+        assert_eq!(config.recall, recall::Limits::default());
+    }
+
+    #[test]
+    fn each_key_is_read() {
+        let config = read(
+            "owner_speakers = [\"local/owner\", \"chat/kyle\"]\n[limits]\nidentity_chars_max = 10\n\
+             note_chars_max = 20\nrecall_hits = 2\nrecall_hits_max = 3\nrecall_snippet_chars_max = 40\n\
+             connections_max = 5\n[secrets.honcho_trusted]\nenv = \"KEY\"\n",
+        )
+        .unwrap();
+        let kyle = Speaker {
+            realm: "chat".into(),
+            name: "kyle".into(),
+        };
+        assert!(config.rules.is_owner(Some(&kyle)));
+        assert!(!config.rules.is_owner(None));
+        assert_eq!(config.rules.identity_chars_max, 10);
+        assert_eq!(config.rules.note_chars_max, 20);
+        assert_eq!(config.recall.hits, 2);
+        assert_eq!(config.recall.hits_max, 3);
+        assert_eq!(config.recall.snippet_chars_max, 40);
+        assert_eq!(config.listen.connections_max, 5);
+        assert_eq!(config.secrets.len(), 1);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for text in [
+            "owner_speakers = [\"kyle\"]",
+            "owner_speakers = [\"local/\"]",
+            "owner_speakers = \"local/owner\"",
+            "owners = []",
+            "[limits]\nnote_chars_max = 0",
+            "[secrets.x]\nfile = \"a\"\nenv = \"B\"",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The owner's commands: `run/ctl/memoryd.sock`, and what a chat's owner may say. Called by `serve` and the
+//! service. A command that changes memory says what it does, and does it only when told to.
+
+use bxcore::report;
+use bxwire::{
+    Audience, Class, EditId, ItemId, Label, Refused, Trust,
+    links::{
+        control::{Entry, MemoryFiles, Note, Reply, Request, Status},
+        memory_tools::About,
+    },
+};
+
+use crate::{
+    denied::Denied,
+    edit::KeptLocal,
+    memory::Memory,
+    recall::Reader,
+    service::{self, RecallError, Service},
+    store::WriteError,
+    undo, words,
+};
+
+/// Most edits in one answer.
+const EDITS_MAX: usize = 500;
+/// Bytes of notes in one answer, as JSON; the newest are shown. Well within a frame.
+const NOTES_BYTES_MAX: usize = 700_000;
+
+/// What the owner at the command line may see.
+const OWNER: Reader = Reader {
+    label: Label::new(Class::Secret, Trust::Untrusted),
+    audience: Audience::Owner {},
+};
+
+impl Service {
+    /// `run/ctl/memoryd.sock`.
+    pub fn control(&self, request: Request) -> Reply {
+        match request {
+            Request::Status {} => Reply::Status(self.status()),
+            Request::MemoryShow {} => self.show(),
+            Request::MemoryLog { limit } => {
+                let most = usize::try_from(limit).unwrap_or(EDITS_MAX).min(EDITS_MAX);
+                let line = |memory: &Memory| {
+                    let newest = memory.edits().iter().rev().take(most);
+                    newest
+                        .map(|edit| words::edit_line(edit, memory.undone_by(edit.id)))
+                        .collect()
+                };
+                Reply::Edits {
+                    edits: self.store.with(line),
+                }
+            }
+            Request::MemoryUndo { edit, confirm } => self.undo(edit, confirm),
+            Request::MemoryAccept { confirm } => match self.accept(confirm) {
+                Ok(accepted) => Reply::Change {
+                    done: accepted.written.is_some(),
+                    lines: accepted.lines,
+                    edit: accepted.written.map(|written| written.edit.id),
+                },
+                Err(error) => service::refused(&error).into(),
+            },
+            Request::MemoryRecall { arguments } => match self.recall(&arguments, OWNER) {
+                Ok(answer) => Reply::Recalled {
+                    text: answer.text,
+                    label: answer.label,
+                },
+                Err(RecallError::Denied(denied)) => {
+                    Refused::new("bad-arguments", denied.to_string()).into()
+                }
+                Err(RecallError::Index(error)) => service::index_refused(&error).into(),
+            },
+            Request::MemorySync { action } => self.hooks.sync(action),
+            Request::MemoryWhy { item } => self.hooks.why(&item),
+            Request::SessionDecide { session, decision } => self.hooks.decide(&session, decision),
+        }
+    }
+
+    fn status(&self) -> Status {
+        let mut facts = self.store.with(|memory| {
+            let contents = memory.contents();
+            let max = self.store.rules().identity_chars_max;
+            vec![
+                fact(
+                    "entries about the owner",
+                    contents.entries(About::User).len(),
+                ),
+                fact(
+                    "entries about the agent",
+                    contents.entries(About::Agent).len(),
+                ),
+                (
+                    "identity".into(),
+                    format!("{} of {max} characters", contents.identity_chars()),
+                ),
+                fact("notes", contents.notes().len()),
+                fact("edits", memory.edits().len()),
+            ]
+        });
+        facts.push((
+            "index".into(),
+            match self.index.rows() {
+                Ok(rows) => format!("{rows} rows"),
+                Err(error) => report::line(&error, None),
+            },
+        ));
+        Status {
+            daemon: "memoryd".into(),
+            build: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            since: self.since.to_string(),
+            notices: self.notices(),
+            facts,
+        }
+    }
+
+    fn show(&self) -> Reply {
+        let held = self.store.held();
+        let identity_chars_max = self.store.rules().identity_chars_max as u64;
+        self.store.with(|memory| {
+            let contents = memory.contents();
+            let entries = |about| {
+                let entries = contents.entries(about).iter();
+                entries
+                    .map(|entry| Entry {
+                        id: entry.id.clone(),
+                        text: entry.text.clone(),
+                    })
+                    .collect()
+            };
+            let mut bytes = 0;
+            let mut notes: Vec<_> = contents
+                .notes()
+                .iter()
+                .rev()
+                .map(|note| Note {
+                    edit: note.edit,
+                    at: note.at.clone(),
+                    text: note.text.clone(),
+                    label: note.label,
+                    flagged: note.kept_local == Some(KeptLocal::Flagged),
+                })
+                .take_while(|note| {
+                    bytes += serde_json::to_string(note).map_or(0, |json| json.len());
+                    bytes <= NOTES_BYTES_MAX
+                })
+                .collect();
+            notes.reverse();
+            Reply::Memory(MemoryFiles {
+                user: entries(About::User),
+                agent: entries(About::Agent),
+                notes,
+                held,
+                identity_chars: contents.identity_chars() as u64,
+                identity_chars_max,
+            })
+        })
+    }
+
+    fn undo(&self, edit: EditId, confirm: bool) -> Reply {
+        if confirm {
+            return match self.write(|memory, rules, _, at| undo::undo(memory, edit, rules, at)) {
+                Ok(written) => Reply::Change {
+                    done: true,
+                    lines: words::lines(&written.edit),
+                    edit: Some(written.edit.id),
+                },
+                Err(error) => service::refused(&error).into(),
+            };
+        }
+        let rules = self.store.rules();
+        let would = self
+            .store
+            .with(|memory| undo::undo(memory, edit, &rules, ""));
+        match would {
+            Ok(edit) => Reply::Change {
+                done: false,
+                lines: words::lines(&edit),
+                edit: None,
+            },
+            Err(denied) => service::refused(&WriteError::Denied(denied)).into(),
+        }
+    }
+
+    /// What a chat's owner asked of memory, in words.
+    pub(crate) fn command(&self, name: &str, arguments: &[String]) -> String {
+        let made = match name {
+            "undo" => {
+                let Some(edit) = one::<EditId>(arguments) else {
+                    return Denied::Argument("say which edit to undo, for example undo e3")
+                        .to_string();
+                };
+                self.write(|memory, rules, _, at| undo::undo(memory, edit, rules, at))
+            }
+            "forget" => {
+                let words = arguments.join(" ");
+                self.write(|memory, _, _, at| undo::forget(memory, &words, at))
+            }
+            "why" => {
+                return match one::<ItemId>(arguments) {
+                    Some(item) => told(self.hooks.why(&item)),
+                    None => "say what: an edit (why e3) or a turn (why SESSION/2)".into(),
+                };
+            }
+            "status" => {
+                let notices = self.notices();
+                if notices.is_empty() {
+                    return "memory: nothing to report".into();
+                }
+                let lines: Vec<_> = notices.iter().map(service::shown).collect();
+                return lines.join("\n");
+            }
+            _ => return "memory knows undo, forget, why and status".into(),
+        };
+        match made {
+            Ok(written) => {
+                let mut lines = vec![format!("Done ({}):", written.edit.id)];
+                lines.extend(words::lines(&written.edit));
+                lines.join("\n")
+            }
+            Err(error) => report::actionable(&error),
+        }
+    }
+}
+
+fn one<T: std::str::FromStr>(arguments: &[String]) -> Option<T> {
+    match arguments {
+        [one] => one.parse().ok(),
+        _ => None,
+    }
+}
+
+/// A reply to `why` in words.
+fn told(reply: Reply) -> String {
+    match reply {
+        Reply::Why(why) => {
+            let facts = why
+                .facts
+                .iter()
+                .map(|(name, value)| format!("{name}: {value}"));
+            let steps = why
+                .steps
+                .iter()
+                .map(|step| format!("{}: {} ({})", step.what, step.state, step.place));
+            facts.chain(steps).collect::<Vec<_>>().join("\n")
+        }
+        Reply::Refused(refused) => refused.message,
+        _ => "nothing is known of it".into(),
+    }
+}
+
+fn fact(name: &str, value: usize) -> (String, String) {
+    (name.into(), value.to_string())
+}

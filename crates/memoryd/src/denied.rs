@@ -1,0 +1,111 @@
+//! The rules' ways of saying no, in the words that the model or the owner reads. Called by the planners; a
+//! text that was refused is never in them.
+
+use bxcore::runbook::{self, Runbook};
+use bxwire::EditId;
+
+/// Why memory stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    #[error(
+        "not done: this session has read text from outside, and nothing from such a session becomes identity; \
+         `note` keeps it, marked untrusted"
+    )]
+    IdentityUntrusted,
+    #[error(
+        "not done: this session is secret, and identity is part of every session; `note` keeps it here, as \
+         secret, and it is sent nowhere"
+    )]
+    IdentitySecret,
+    #[error(
+        "not done: only the owner changes identity, and this turn is not known to be the owner's"
+    )]
+    NotOwner,
+    #[error("not done: rule `{0}` sees a secret in the text; memory keeps no keys or passwords")]
+    Secret(&'static str),
+    #[error("not done: there is no text")]
+    Empty,
+    #[error(
+        "not done: a note has at most {max} characters and this has {chars}; shorten it or make several"
+    )]
+    NoteTooLong { chars: usize, max: usize },
+    #[error(
+        "not done: identity would have {chars} characters and may have {max}; use `consolidate` to move entries \
+         to the notes or drop them, then try again"
+    )]
+    IdentityFull { chars: usize, max: usize },
+    #[error("not done: give `id`, or a `match` that only one entry contains")]
+    NoTarget,
+    #[error("not done: no entry fits; there are: {}", listed(.0))]
+    NoMatch(Vec<String>),
+    #[error("not done: more than one entry fits: {}; give the `id` of one", listed(.0))]
+    Ambiguous(Vec<String>),
+    #[error("not done: {0} says that already")]
+    Already(String),
+    #[error(
+        "not done: `consolidate` names every entry once; not named: {}; named twice: {}; not there: {}",
+        listed(missing),
+        listed(twice),
+        listed(unknown)
+    )]
+    Fates {
+        missing: Vec<String>,
+        twice: Vec<String>,
+        unknown: Vec<String>,
+    },
+    #[error("not done: nothing would change")]
+    Nothing,
+    #[error(
+        "not done: {0} was changed by hand; the owner looks at it and runs `bxctl memory accept` first"
+    )]
+    Held(String),
+    #[error("there is no edit {0}")]
+    UnknownEdit(EditId),
+    #[error("{edit} is already undone, by {by}; undo {by} to have it again")]
+    AlreadyUndone { edit: EditId, by: EditId },
+    #[error("{edit} cannot be undone: {subject} has changed since. Then: {then}. Now: {now}")]
+    ChangedSince {
+        edit: EditId,
+        subject: String,
+        then: String,
+        now: String,
+    },
+    #[error("{0} cannot be taken over: it is not a plain text file of at most {1} bytes")]
+    Unreadable(String, u64),
+    #[error("{0}")]
+    Argument(&'static str),
+}
+
+/// Most ids that an answer lists.
+const LISTED_IDS_MAX: usize = 40;
+
+fn listed(ids: &[String]) -> String {
+    match ids.len() {
+        0 => "none".into(),
+        count if count > LISTED_IDS_MAX => {
+            let more = count - LISTED_IDS_MAX;
+            format!("{} and {more} more", ids[..LISTED_IDS_MAX].join(", "))
+        }
+        _ => ids.join(", "),
+    }
+}
+
+impl Denied {
+    /// The runbook's entry for the owner.
+    #[must_use]
+    pub fn entry(&self) -> Runbook {
+        match self {
+            Self::Held(_) | Self::Unreadable(..) => runbook::HAND_EDIT_HELD,
+            Self::UnknownEdit(_) | Self::AlreadyUndone { .. } | Self::ChangedSince { .. } => {
+                runbook::UNDO_REFUSED
+            }
+            _ => runbook::MEMORY_WRITE_REFUSED,
+        }
+    }
+
+    /// The fixed word for programs.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        self.entry().anchor()
+    }
+}

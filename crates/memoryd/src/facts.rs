@@ -1,0 +1,114 @@
+//! What is known here about a turn or an edit, for `bxctl memory why`. Called by [`crate::hooks`] and the sync
+//! half; never shows a text.
+
+use bxcore::{
+    report::{self, Actionable as _},
+    runbook,
+};
+use bxwire::{EditId, ItemId, Refused, log::Outcome};
+
+use crate::{
+    edit::{By, Edit, KeptLocal},
+    logs::{Logs, Turn},
+    store::Store,
+};
+
+/// Name and value, in the order to show them.
+pub type Facts = Vec<(String, String)>;
+
+/// The facts of an item.
+///
+/// # Errors
+/// A refusal: there is no such item, or its log cannot be read.
+pub fn of(item: &ItemId, store: &Store, logs: &Logs) -> Result<Facts, Refused> {
+    match item {
+        ItemId::Edit(id) => store
+            .with(|memory| Some(of_edit(memory.edit(*id)?, memory.undone_by(*id))))
+            .ok_or_else(|| unknown(format!("there is no edit {id}"))),
+        ItemId::Turn { session, turn } => match logs.turn(session, *turn) {
+            Ok(Some(turn)) => Ok(of_turn(&turn)),
+            Ok(None) => Err(unknown(format!("no turn {item} has ended"))),
+            Err(error) => {
+                let refused = Refused::new("unreadable", report::line(&error, None));
+                Err(match error.runbook() {
+                    Some(entry) => refused.with_runbook(entry.anchor()),
+                    None => refused,
+                })
+            }
+        },
+    }
+}
+
+fn unknown(message: String) -> Refused {
+    Refused::new("unknown-item", message).with_runbook(runbook::UNDO_REFUSED.anchor())
+}
+
+/// The facts of an edit.
+#[must_use]
+pub fn of_edit(edit: &Edit, undone_by: Option<EditId>) -> Facts {
+    let mut facts = vec![fact("kind", "edit"), fact("at", &edit.at)];
+    match &edit.by {
+        By::Owner {} => facts.push(fact("by", "owner")),
+        By::Session {
+            session,
+            turn,
+            speaker,
+        } => {
+            facts.push(fact("turn", &format!("{session}/{turn}")));
+            let speaker = speaker.as_ref().map(ToString::to_string);
+            facts.push(fact("speaker", speaker.as_deref().unwrap_or("unknown")));
+        }
+    }
+    let subjects: Vec<_> = edit.changes.iter().map(|change| change.subject()).collect();
+    facts.push(fact("what", &edit.what));
+    facts.push(fact("changes", &subjects.join(", ")));
+    facts.push(fact("label", &edit.label.to_string()));
+    match edit.kept_local {
+        None => {}
+        Some(KeptLocal::Flagged) => {
+            facts.push(fact(
+                "kept local",
+                "it reads like instructions, or hides text",
+            ));
+        }
+        Some(KeptLocal::MaybeSecret) => facts.push(fact("kept local", "it may hold a secret")),
+    }
+    if let Some(undoes) = edit.undoes {
+        facts.push(fact("undoes", &undoes.to_string()));
+    }
+    if let Some(by) = undone_by {
+        facts.push(fact("undone by", &by.to_string()));
+    }
+    facts
+}
+
+/// The facts of a turn.
+#[must_use]
+pub fn of_turn(turn: &Turn) -> Facts {
+    let outcome = match turn.outcome {
+        Outcome::Replied => "replied",
+        Outcome::Failed => "failed",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Interrupted => "interrupted",
+    };
+    let origin = match turn.origin {
+        bxwire::Origin::Interactive => "interactive",
+        bxwire::Origin::Scheduled => "scheduled",
+        bxwire::Origin::Synthetic => "synthetic",
+    };
+    let speaker = turn.speaker.as_ref().map(ToString::to_string);
+    vec![
+        fact("kind", "turn"),
+        fact("said at", &turn.said_at),
+        fact("ended at", &turn.ended_at),
+        fact("source", &turn.source),
+        fact("speaker", speaker.as_deref().unwrap_or("unknown")),
+        fact("origin", origin),
+        fact("outcome", outcome),
+        fact("label in the log", &turn.label.to_string()),
+    ]
+}
+
+fn fact(name: &str, value: &str) -> (String, String) {
+    (name.into(), value.into())
+}

@@ -1,0 +1,230 @@
+//! memoryd from start to stop: configuration, lock, store, index, sockets, threads. Called by `main` alone.
+
+use std::{
+    io,
+    process::ExitCode,
+    sync::{Arc, atomic::Ordering, mpsc::Receiver},
+    thread,
+    time::{Duration, Instant},
+};
+
+use bxcore::{
+    config::ConfigError,
+    daemon::{self, Signal, StateLock},
+    listen::{self, ListenError, Server},
+    notify,
+    paths::{Dirs, make_private},
+    report::{self, Actionable},
+    runbook::{self, Runbook},
+    secrets::SecretError,
+};
+use bxsanitize::Refuser;
+use bxwire::links::{control::Control, memory::Memory, memory_tools::MemoryTools};
+
+use crate::{
+    config::Config,
+    hooks::{NoHoncho, SyncHooks},
+    index::Index,
+    logs::Logs,
+    service::Service,
+    store::Store,
+};
+
+/// This daemon's name.
+pub const NAME: &str = "memoryd";
+/// How long a stop waits for requests in hand.
+const DRAIN_MS_MAX: Duration = Duration::from_secs(2);
+
+/// Why memoryd does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    #[error(transparent)]
+    Lock(#[from] daemon::LockError),
+    #[error(transparent)]
+    Folder(#[from] bxcore::paths::FolderError),
+    #[error(transparent)]
+    Journal(#[from] bxcore::append::OpenError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("cannot start a thread or listen for signals")]
+    System(#[source] io::Error),
+}
+
+impl Actionable for StartError {
+    fn runbook(&self) -> Option<Runbook> {
+        match self {
+            Self::Config(error) => error.runbook(),
+            Self::Secret(error) => error.runbook(),
+            Self::Lock(error) => error.runbook(),
+            Self::Folder(error) => error.runbook(),
+            Self::Journal(error) => error.runbook(),
+            Self::Listen(error) => error.runbook(),
+            Self::System(_) => Some(runbook::STATE_UNUSABLE),
+        }
+    }
+}
+
+/// Runs until a signal ends it.
+#[must_use]
+pub fn run(dirs: &Dirs) -> ExitCode {
+    match start(dirs).and_then(|running| running.until_stopped(dirs)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => daemon::failed(&error),
+    }
+}
+
+struct Running {
+    service: Arc<Service>,
+    servers: Vec<Server>,
+    indexing: thread::JoinHandle<()>,
+    signals: Receiver<Signal>,
+    _lock: StateLock,
+}
+
+fn start(dirs: &Dirs) -> Result<Running, StartError> {
+    let signals = daemon::signals().map_err(StartError::System)?;
+    let config = Config::load(&dirs.config_file(NAME))?;
+    let refuser = refuser(&config)?;
+    let folder = dirs.state_of(NAME);
+    if !folder.exists() {
+        make_private(&folder, 0o700)?;
+    }
+    let lock = StateLock::take(&folder)?;
+    let store = Arc::new(Store::open(&folder, config.rules.clone(), refuser)?);
+    let logs = Logs::new(dirs.state_of("loopd").join("sessions"));
+    // The one place for Honcho: with `[honcho]`, the sync worker stands here instead.
+    let hooks: Arc<dyn SyncHooks> = Arc::new(NoHoncho {
+        store: Arc::clone(&store),
+        logs: logs.clone(),
+    });
+    let index = Index::open(&folder.join("index.sqlite"));
+    let (service, woken) = Service::new(store, index, hooks, logs, config.recall);
+    let service = Arc::new(service);
+    let indexing = {
+        let service = Arc::clone(&service);
+        thread::Builder::new()
+            .name("index".into())
+            .spawn(move || keep_up(&service, &woken))
+            .map_err(StartError::System)?
+    };
+    service.wake();
+    let servers = serve(dirs, config.listen, &service)?;
+    notify::notify("READY=1");
+    tracing::info!("ready");
+    Ok(Running {
+        service,
+        servers,
+        indexing,
+        signals,
+        _lock: lock,
+    })
+}
+
+/// The configured keys, so that none of them is ever kept as memory.
+fn refuser(config: &Config) -> Result<Refuser, StartError> {
+    let secrets = config.load_secrets()?;
+    let keys: Vec<&str> = secrets.values().map(|secret| secret.expose()).collect();
+    let refuser = Refuser::new(&keys);
+    if refuser.own_keys_skipped() > 0 {
+        tracing::warn!(
+            count = refuser.own_keys_skipped(),
+            "configured keys are too short to be looked for in texts"
+        );
+    }
+    Ok(refuser)
+}
+
+/// The indexing thread: waits to be woken, brings the index up to date, ends with the service.
+fn keep_up(service: &Service, woken: &Receiver<()>) {
+    while woken.recv().is_ok() && !service.stopping.load(Ordering::SeqCst) {
+        service.catch_up();
+    }
+}
+
+fn serve(
+    dirs: &Dirs,
+    limits: listen::Limits,
+    service: &Arc<Service>,
+) -> Result<Vec<Server>, ListenError> {
+    let mut servers = Vec::new();
+    let ours = Arc::clone(service);
+    servers.push(listen::serve::<Memory>(
+        &dirs.memory_socket(),
+        limits,
+        move |mut connection| {
+            ours.loopd_connected();
+            while let Some(request) = connection.recv() {
+                if connection.send(&ours.memory(request)).is_err() {
+                    return;
+                }
+            }
+        },
+    )?);
+    let ours = Arc::clone(service);
+    servers.push(listen::serve::<MemoryTools>(
+        &dirs.memory_tools_socket(),
+        limits,
+        move |mut connection| {
+            while let Some(request) = connection.recv() {
+                if connection.send(&ours.tool(request)).is_err() {
+                    return;
+                }
+            }
+        },
+    )?);
+    let ours = Arc::clone(service);
+    servers.push(listen::serve::<Control>(
+        &dirs.control_socket(NAME),
+        limits,
+        move |mut connection| {
+            while let Some(request) = connection.recv() {
+                if connection.send(&ours.control(request)).is_err() {
+                    return;
+                }
+            }
+        },
+    )?);
+    Ok(servers)
+}
+
+impl Running {
+    fn until_stopped(self, dirs: &Dirs) -> Result<(), StartError> {
+        while let Ok(signal) = self.signals.recv() {
+            match signal {
+                Signal::Stop => break,
+                Signal::Reload => reload(dirs, &self.service),
+            }
+        }
+        notify::notify("STOPPING=1");
+        self.service.stop_indexing();
+        let deadline = Instant::now() + DRAIN_MS_MAX;
+        for server in self.servers {
+            server.stop(deadline.saturating_duration_since(Instant::now()));
+        }
+        self.service.hooks.stop();
+        // It ends between two sessions; a very long log is left where it is.
+        while !self.indexing.is_finished() && Instant::now() < deadline {
+            thread::park_timeout(Duration::from_millis(2));
+        }
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+/// SIGHUP: a wrong configuration changes nothing.
+fn reload(dirs: &Dirs, service: &Service) {
+    let read = Config::load(&dirs.config_file(NAME))
+        .map_err(StartError::from)
+        .and_then(|config| Ok((refuser(&config)?, config)));
+    match read {
+        Ok((refuser, config)) => {
+            service.configure(config.rules, refuser, config.recall);
+            tracing::info!("configuration read again");
+        }
+        Err(error) => tracing::error!("kept the old configuration: {}", report::actionable(&error)),
+    }
+}

@@ -1,0 +1,315 @@
+//! Answers every request of memoryd's three sockets from store, index and hooks. Called by `serve`; knows of
+//! no socket.
+
+use std::sync::{
+    Arc, Mutex, PoisonError, RwLock,
+    atomic::{AtomicBool, Ordering},
+    mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+};
+
+use bxcore::{
+    clock::Millis,
+    report::{self, Actionable as _},
+    runbook,
+};
+use bxsanitize::Refuser;
+use bxwire::{
+    Label, Refused, SessionId,
+    links::{control::Notice, memory, memory_tools as tools},
+};
+
+use crate::{
+    denied::Denied,
+    edit::Edit,
+    files,
+    hooks::SyncHooks,
+    identity,
+    index::{Index, IndexError},
+    logs::Logs,
+    memory::Memory,
+    plan::{self, Rules},
+    recall::{self, Query, Reader},
+    store::{Store, WriteError, Written},
+};
+
+/// memoryd without its sockets.
+pub struct Service {
+    pub(crate) store: Arc<Store>,
+    pub(crate) index: Index,
+    pub(crate) hooks: Arc<dyn SyncHooks>,
+    logs: Logs,
+    limits: RwLock<recall::Limits>,
+    /// Keeps the index and the hooks in the journal's order.
+    writing: Mutex<()>,
+    /// Wakes the indexing thread; one waiting wake stands for any number.
+    wake: SyncSender<()>,
+    pub(crate) stopping: AtomicBool,
+    /// What the last pass over index and logs could not do.
+    trouble: Mutex<Vec<Notice>>,
+    /// When it became ready.
+    pub(crate) since: Millis,
+}
+
+impl Service {
+    /// The service, and what the indexing thread waits on.
+    #[must_use]
+    pub fn new(
+        store: Arc<Store>,
+        index: Index,
+        hooks: Arc<dyn SyncHooks>,
+        logs: Logs,
+        limits: recall::Limits,
+    ) -> (Self, Receiver<()>) {
+        let (wake, woken) = sync_channel(1);
+        let service = Self {
+            store,
+            index,
+            hooks,
+            logs,
+            limits: RwLock::new(limits),
+            writing: Mutex::new(()),
+            wake,
+            stopping: AtomicBool::new(false),
+            trouble: Mutex::new(Vec::new()),
+            since: Millis::now(),
+        };
+        (service, woken)
+    }
+
+    /// Takes a new configuration.
+    pub fn configure(&self, rules: Rules, refuser: Refuser, limits: recall::Limits) {
+        self.store.configure(rules, refuser);
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+        self.hooks.reload();
+    }
+
+    /// Has the indexing thread compare index, logs and journal.
+    pub fn wake(&self) {
+        match self.wake.try_send(()) {
+            Ok(()) | Err(TrySendError::Full(()) | TrySendError::Disconnected(())) => {}
+        }
+    }
+
+    /// Brings the index up to the logs and the journal. The indexing thread's work.
+    pub fn catch_up(&self) {
+        let mut trouble = Vec::new();
+        if let Err(error) = self.store.with(|memory| self.index.take_memory(memory)) {
+            trouble.push(noticed(&error));
+        }
+        match self.index.take_logs(&self.logs, &self.stopping) {
+            Ok(errors) => trouble.extend(errors.iter().map(noticed)),
+            Err(error) => trouble.push(noticed(&error)),
+        }
+        let mut last = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != trouble {
+            for notice in &trouble {
+                tracing::warn!("{}", notice.text);
+            }
+            *last = trouble;
+        }
+    }
+
+    /// Everything memoryd has to say to a person.
+    pub(crate) fn notices(&self) -> Vec<Notice> {
+        let mut notices = self.store.notices();
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.extend(trouble.iter().cloned());
+        drop(trouble);
+        notices.extend(self.hooks.notices());
+        notices
+    }
+
+    /// Makes an edit, then tells index and hooks.
+    pub(crate) fn write(
+        &self,
+        plan: impl FnOnce(&Memory, &Rules, &Refuser, &str) -> Result<Edit, Denied>,
+    ) -> Result<Written, WriteError> {
+        let _in_order = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = self.store.write(plan)?;
+        self.told(&written.edit);
+        Ok(written)
+    }
+
+    pub(crate) fn accept(&self, confirm: bool) -> Result<crate::store::Accepted, WriteError> {
+        let _in_order = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let accepted = self.store.accept(confirm)?;
+        if let Some(written) = &accepted.written {
+            self.told(&written.edit);
+        }
+        Ok(accepted)
+    }
+
+    fn told(&self, edit: &Edit) {
+        let taken = self
+            .store
+            .with(|memory| self.index.take_edit(memory, edit.id));
+        self.after_index(taken);
+        self.hooks.edit_made(edit);
+    }
+
+    /// An index that fails is caught up later; nobody waits for it.
+    fn after_index(&self, taken: Result<(), IndexError>) {
+        if let Err(error) = taken {
+            tracing::warn!("{}", noticed(&error).text);
+            self.wake();
+        } else if self.index.take_stale() {
+            self.wake();
+        }
+    }
+
+    /// loopd has connected: what it wrote while nobody listened is in the logs.
+    pub fn loopd_connected(&self) {
+        self.wake();
+        self.hooks.loopd_connected();
+    }
+
+    /// `run/loop-memory/memory.sock`.
+    pub fn memory(&self, request: memory::Request) -> memory::Reply {
+        match request {
+            memory::Request::Identity { audience } => {
+                let (text, label, owner_changes) = self.store.with(|memory| {
+                    let (text, label) = identity::system_text(memory.contents(), audience);
+                    (text, label, memory.owner_changes())
+                });
+                memory::Reply::Identity {
+                    digest: files::hash(&text),
+                    text,
+                    label,
+                    owner_changes,
+                }
+            }
+            memory::Request::Context { .. } => memory::Reply::Context {
+                text: String::new(),
+                label: Label::default(),
+            },
+            memory::Request::SessionUpdated { session, turn } => {
+                self.updated(&session, turn);
+                let notices = self.hooks.notices();
+                memory::Reply::Updated {
+                    notices: notices.iter().map(shown).collect(),
+                }
+            }
+            memory::Request::OwnerCommand {
+                speaker,
+                name,
+                arguments,
+                ..
+            } => {
+                if !self.store.is_owner(speaker.as_ref()) {
+                    return Refused::new("not-allowed", "only the owner may do this").into();
+                }
+                memory::Reply::Answer {
+                    text: self.command(&name, &arguments),
+                }
+            }
+        }
+    }
+
+    fn updated(&self, session: &SessionId, turn: u64) {
+        let taken = self.index.take_session(&self.logs, session);
+        self.after_index(taken);
+        self.hooks.turn_ended(session, turn);
+    }
+
+    /// `run/broker-memory/tools.sock`.
+    pub fn tool(&self, request: tools::Request) -> tools::Reply {
+        match request {
+            tools::Request::Memory { caller, arguments } => {
+                let made = self.write(|memory, rules, refuser, at| {
+                    plan::plan(memory, &arguments, &caller, rules, refuser, at)
+                });
+                match made {
+                    Ok(written) => tools::Reply::Done {
+                        text: crate::words::done(&written),
+                        label: Label::PRIVATE,
+                        causes: Vec::new(),
+                        edit: Some(written.edit.id),
+                    },
+                    Err(WriteError::Denied(denied)) => denied_reply(&denied),
+                    Err(error) => refused(&error).into(),
+                }
+            }
+            tools::Request::Recall { caller, arguments } => {
+                let reader = Reader {
+                    label: caller.label,
+                    audience: caller.audience,
+                };
+                match self.recall(&arguments, reader) {
+                    Ok(answer) => tools::Reply::Done {
+                        text: answer.text,
+                        label: answer.label,
+                        causes: answer.causes,
+                        edit: None,
+                    },
+                    Err(RecallError::Denied(denied)) => denied_reply(&denied),
+                    Err(RecallError::Index(error)) => index_refused(&error).into(),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn recall(
+        &self,
+        arguments: &tools::Recall,
+        reader: Reader,
+    ) -> Result<recall::Answer, RecallError> {
+        let limits = *self.limits.read().unwrap_or_else(PoisonError::into_inner);
+        let query = Query::read(arguments, limits).map_err(RecallError::Denied)?;
+        if self.index.take_stale() {
+            self.wake();
+        }
+        let answer = recall::recall(&self.index, &query, arguments, reader, limits, &[]);
+        if self.index.take_stale() {
+            self.wake();
+        }
+        answer.map_err(RecallError::Index)
+    }
+
+    pub(crate) fn stop_indexing(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+}
+
+/// Why `recall` has no answer.
+#[derive(Debug)]
+pub(crate) enum RecallError {
+    Denied(Denied),
+    Index(IndexError),
+}
+
+fn denied_reply(denied: &Denied) -> tools::Reply {
+    tools::Reply::Denied {
+        text: denied.to_string(),
+    }
+}
+
+/// A write that failed, for any link.
+pub(crate) fn refused(error: &WriteError) -> Refused {
+    let entry = error.runbook().unwrap_or(runbook::MEMORY_WRITE_REFUSED);
+    Refused::new(entry.anchor(), report::line(error, None)).with_runbook(entry.anchor())
+}
+
+pub(crate) fn index_refused(error: &IndexError) -> Refused {
+    Refused::new("index-unavailable", report::line(error, None))
+        .with_runbook(runbook::INDEX_REBUILT.anchor())
+}
+
+fn noticed(error: &IndexError) -> Notice {
+    let entry = match error {
+        IndexError::Log(error) => error.runbook(),
+        IndexError::Sqlite { .. } | IndexError::Io { .. } => Some(runbook::INDEX_REBUILT),
+    };
+    Notice {
+        text: report::line(error, None),
+        runbook: entry.map(|entry| entry.anchor().into()),
+    }
+}
+
+/// A notice on one line.
+pub(crate) fn shown(notice: &Notice) -> String {
+    match &notice.runbook {
+        Some(anchor) => format!("{}; see docs/runbook.md#{anchor}", notice.text),
+        None => notice.text.clone(),
+    }
+}

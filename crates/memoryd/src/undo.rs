@@ -1,0 +1,135 @@
+//! Taking an edit back, and the owner's `forget`. Called by the service for the owner only. Values only.
+
+use bxwire::{EditId, Label, links::memory_tools::About};
+
+use crate::{
+    denied::Denied,
+    edit::{By, Change, Edit},
+    memory::{Contents, Memory, Misfit},
+    plan::Rules,
+    screen::clean,
+};
+
+/// The edit that takes `target` back. Undoing an undo is a redo; a redone edit can be undone again.
+///
+/// # Errors
+/// [`Denied`]: unknown, undone already, or changed since.
+pub fn undo(memory: &Memory, target: EditId, rules: &Rules, at: &str) -> Result<Edit, Denied> {
+    let undone = memory.edit(target).ok_or(Denied::UnknownEdit(target))?;
+    if let Some(by) = memory.undone_by(target) {
+        return Err(Denied::AlreadyUndone { edit: target, by });
+    }
+    let edit = Edit {
+        id: memory.next_id(),
+        at: at.into(),
+        by: By::Owner {},
+        what: "undo".into(),
+        changes: undone.changes.iter().rev().map(Change::reversed).collect(),
+        undoes: Some(target),
+        // A redo of an untrusted or secret note brings back that note, so nothing is lowered here.
+        label: undone.label.join(Label::PRIVATE),
+        kept_local: undone.kept_local,
+        files: Vec::new(),
+    };
+    memory
+        .preview(&edit)
+        .map_err(|misfit| changed(target, misfit))?;
+    rules.allow(memory, &edit)?;
+    Ok(edit)
+}
+
+fn changed(edit: EditId, misfit: Misfit) -> Denied {
+    let shown = |text: Option<String>| text.unwrap_or_else(|| "not in memory".into());
+    Denied::ChangedSince {
+        edit,
+        subject: misfit.subject,
+        then: shown(misfit.wanted),
+        now: shown(misfit.found),
+    }
+}
+
+/// The edit that removes the one entry or note which `words` names by id or is part of.
+///
+/// # Errors
+/// [`Denied`]: none or several fit.
+pub fn forget(memory: &Memory, words: &str, at: &str) -> Result<Edit, Denied> {
+    let contents = memory.contents();
+    let words = clean(words);
+    if words.is_empty() {
+        return Err(Denied::Argument(
+            "say what to forget: an id, or words of it",
+        ));
+    }
+    let all = everything(contents);
+    let by_id: Vec<_> = all.iter().filter(|(id, _)| *id == words).collect();
+    let part = words.to_lowercase();
+    let found: Vec<_> = if by_id.is_empty() {
+        let fits = |(_, text): &&(&str, &str)| text.to_lowercase().contains(&part);
+        all.iter().filter(fits).collect()
+    } else {
+        by_id
+    };
+    let ids = |items: &[&(&str, &str)]| items.iter().map(|(id, _)| (*id).to_owned()).collect();
+    let changes = match found.as_slice() {
+        [(id, _)] => removal(contents, id),
+        [] => return Err(Denied::NoMatch(ids(&all.iter().collect::<Vec<_>>()))),
+        many => return Err(Denied::Ambiguous(ids(many))),
+    };
+    Ok(Edit {
+        id: memory.next_id(),
+        at: at.into(),
+        by: By::Owner {},
+        what: "remove".into(),
+        changes,
+        undoes: None,
+        label: Label::PRIVATE,
+        kept_local: None,
+        files: Vec::new(),
+    })
+}
+
+fn everything(contents: &Contents) -> Vec<(&str, &str)> {
+    let entries = [About::User, About::Agent]
+        .into_iter()
+        .flat_map(|about| contents.entries(about))
+        .map(|entry| (entry.id.as_str(), entry.text.as_str()));
+    let notes = contents
+        .notes()
+        .iter()
+        .map(|note| (note.id.as_str(), note.text.as_str()));
+    entries.chain(notes).collect()
+}
+
+/// What removes an entry or note, wherever it is now.
+#[must_use]
+pub fn removal(contents: &Contents, id: &str) -> Vec<Change> {
+    for about in [About::User, About::Agent] {
+        if let Some(found) = contents.entry(about, id) {
+            let (entry, text) = (found.id.clone(), found.text.clone());
+            return vec![Change::Dropped { about, entry, text }];
+        }
+    }
+    let Some(note) = contents.note(id) else {
+        return Vec::new();
+    };
+    let (id, text) = (note.id.clone(), note.text.clone());
+    match note.moved {
+        None => vec![Change::Unnoted { note: id, text }],
+        // By way of identity, so that the undo puts it back among the notes.
+        Some(about) => vec![
+            Change::MovedBack {
+                about,
+                entry: id.clone(),
+                text: text.clone(),
+            },
+            Change::Dropped {
+                about,
+                entry: id,
+                text,
+            },
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests;
