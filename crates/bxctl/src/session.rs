@@ -2,13 +2,14 @@
 
 use bxcore::paths::Dirs;
 use bxwire::{
-    SessionId,
+    Cause, Label, SessionId,
     links::{
         control::{self, OwnerDecision},
         turns::{Request, SessionSummary, TurnEvent},
     },
     log::{Body, Record},
 };
+use serde::Serialize;
 
 use crate::{
     commands::Decide,
@@ -172,8 +173,11 @@ pub fn label(dirs: &Dirs, session: SessionId, json: bool) -> Result<Exit, Failur
         return Err(NOT_THE_ANSWER);
     };
     if json {
-        let line = serde_json::json!({"session": session, "label": label, "causes": causes});
-        out::print(&json_line(&line)?)?;
+        out::print(&json_line(&LabelLine {
+            session,
+            label,
+            causes,
+        })?)?;
         return Ok(Exit::Done);
     }
     let paint = Paint::of(&std::io::stdout());
@@ -190,6 +194,13 @@ pub fn label(dirs: &Dirs, session: SessionId, json: bool) -> Result<Exit, Failur
     text.push_str(&render::table(&rows));
     out::print(&text)?;
     Ok(Exit::Done)
+}
+
+#[derive(Serialize)]
+struct LabelLine {
+    session: SessionId,
+    label: Label,
+    causes: Vec<Cause>,
 }
 
 /// The owner's word on turns that brokerd cannot vouch for.

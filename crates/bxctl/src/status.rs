@@ -1,7 +1,7 @@
 //! `bxctl status`: every daemon's word on itself, what needs the owner first. Also the chat's `/status`.
 
-use bxcore::{paths::Dirs, report::Actionable};
-use bxwire::links::control::Status;
+use bxcore::{paths::Dirs, report::Actionable, runbook::Runbook};
+use bxwire::links::control::{Notice, Status};
 use serde::Serialize;
 
 use crate::{
@@ -91,23 +91,45 @@ pub fn shown(parts: &[Part], paint: Paint) -> String {
 struct Line<'a> {
     daemon: &'static str,
     up: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    runbook: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<&'a Status>,
+    #[serde(flatten)]
+    state: State<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum State<'a> {
+    Up {
+        build: &'a str,
+        pid: u32,
+        since: &'a str,
+        notices: &'a [Notice],
+        facts: &'a [(String, String)],
+    },
+    Down {
+        error: String,
+        runbook: Option<&'static str>,
+    },
 }
 
 impl<'a> Line<'a> {
     fn of(part: &'a Part) -> Self {
-        let error = part.state.as_ref().err();
+        let state = match &part.state {
+            Ok(status) => State::Up {
+                build: &status.build,
+                pid: status.pid,
+                since: &status.since,
+                notices: &status.notices,
+                facts: &status.facts,
+            },
+            Err(error) => State::Down {
+                error: render::bare_error(error),
+                runbook: error.runbook().map(Runbook::anchor),
+            },
+        };
         Self {
             daemon: part.daemon,
-            up: error.is_none(),
-            error: error.map(|error| render::bare_error(error)),
-            runbook: error.and_then(|error| Some(error.runbook()?.anchor())),
-            status: part.state.as_ref().ok(),
+            up: part.state.is_ok(),
+            state,
         }
     }
 }

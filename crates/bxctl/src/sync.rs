@@ -131,8 +131,7 @@ fn shown(sync: &Sync, paint: Paint) -> String {
         return "Honcho is not configured: memory stays on this machine ([honcho] in memoryd.toml)\n"
             .into();
     }
-    let rows: Vec<_> = sync.workspaces.iter().map(counts).collect();
-    let mut text = render::table(&rows);
+    let mut text = render::table(&count_rows(&sync.workspaces));
     for workspace in &sync.workspaces {
         if let Some(line) = waiting(workspace) {
             text.push_str(&format!("{}\n", paint.yellow(&line)));
@@ -159,21 +158,37 @@ fn shown(sync: &Sync, paint: Paint) -> String {
     text
 }
 
-fn counts(workspace: &WorkspaceSync) -> Vec<String> {
-    let mut row = vec![
-        one_line(&workspace.role),
-        format!("{} sent", workspace.sent),
-        format!("{} waiting", workspace.waiting),
-        format!("{} failed", workspace.failed),
-        format!("{} in doubt", workspace.in_doubt),
+/// A row a workspace; the numbers of a column end in the same place.
+fn count_rows(workspaces: &[WorkspaceSync]) -> Vec<Vec<String>> {
+    type Column = (&'static str, fn(&WorkspaceSync) -> u64);
+    let always: [Column; 4] = [
+        ("sent", |w| w.sent),
+        ("waiting", |w| w.waiting),
+        ("failed", |w| w.failed),
+        ("in doubt", |w| w.in_doubt),
     ];
-    if workspace.withdrawn > 0 {
-        row.push(format!("{} withdrawn", workspace.withdrawn));
-    }
-    if workspace.cancelled > 0 {
-        row.push(format!("{} cancelled", workspace.cancelled));
-    }
-    row
+    let when_any: [Column; 2] = [
+        ("withdrawn", |w| w.withdrawn),
+        ("cancelled", |w| w.cancelled),
+    ];
+    let any = |column: &Column| workspaces.iter().any(|w| column.1(w) > 0);
+    let columns: Vec<Column> = always
+        .into_iter()
+        .chain(when_any.into_iter().filter(any))
+        .collect();
+    let digits = |column: &Column| {
+        let widths = workspaces.iter().map(|w| column.1(w).to_string().len());
+        widths.max().unwrap_or(1)
+    };
+    let row = |workspace: &WorkspaceSync| {
+        let cell = |column: &Column| {
+            let width = digits(column);
+            format!("{:>width$} {}", column.1(workspace), column.0)
+        };
+        let role = one_line(&workspace.role);
+        [role].into_iter().chain(columns.iter().map(cell)).collect()
+    };
+    workspaces.iter().map(row).collect()
 }
 
 /// Why a workspace gets nothing now, or how long its oldest item has waited.
@@ -227,6 +242,12 @@ struct ItemLine<'a> {
     note: &'a ItemNote,
 }
 
+#[derive(Serialize)]
+struct SkippedLine<'a> {
+    skipped: &'a str,
+    count: u64,
+}
+
 fn json_lines(sync: &Sync) -> Result<String, Failure> {
     if !sync.configured {
         return json_line(&serde_json::json!({"configured": false}));
@@ -257,8 +278,10 @@ fn json_lines(sync: &Sync) -> Result<String, Failure> {
         }
     }
     for (reason, count) in &sync.skipped {
-        let line = serde_json::json!({"skipped": reason, "count": count});
-        text.push_str(&json_line(&line)?);
+        text.push_str(&json_line(&SkippedLine {
+            skipped: reason,
+            count: *count,
+        })?);
     }
     Ok(text)
 }
