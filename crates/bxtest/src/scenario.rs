@@ -234,6 +234,16 @@ fn secret_file(world: &mut World<'_>) {
         let facts = format!("{:?}", why.facts);
         expect(why.steps.is_empty() && facts.contains("secret"), || facts)
     });
+    world.check(
+        "bxctl memory sync counts both turns as sent nowhere",
+        |fleet| {
+            let sync = sync(fleet, GARDEN)?;
+            let nowhere: u64 = sync.skipped.iter().map(|(_, count)| count).sum();
+            expect(nowhere >= 2 && sync.undecided.is_empty(), || {
+                format!("{:?}, {} undecided", sync.skipped, sync.undecided.len())
+            })
+        },
+    );
     world.check("no word of it is anywhere in Honcho", |fleet| {
         let all = fleet.honcho().to_string();
         let leaked = [SECRET_WORD, later].iter().any(|word| all.contains(word));
@@ -357,7 +367,9 @@ fn outage(world: &mut World<'_>) {
                 .filter_map(|message| message["content"].as_str())
                 .filter_map(|text| texts.iter().position(|wanted| text.ends_with(wanted)))
                 .collect();
-            expect(found.is_sorted(), || format!("{found:?}"))
+            expect(found.is_sorted() && found.len() >= texts.len(), || {
+                format!("{found:?}")
+            })
         });
     }
     let workspace = trusted(&world.fleet, GARDEN);
