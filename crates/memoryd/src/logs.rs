@@ -173,6 +173,16 @@ impl Logs {
         Ok(turns.into_iter().find(|found| found.turn == turn))
     }
 
+    /// The client or channel a session began in; `None`: it has no log, or an empty one.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    pub fn source(&self, session: &SessionId) -> Result<Option<String>, LogError> {
+        let mut cursor = Cursor::default();
+        self.turns_after(session, &mut cursor)?;
+        Ok(Some(cursor.source).filter(|source| !source.is_empty()))
+    }
+
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder

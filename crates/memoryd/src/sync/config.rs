@@ -135,35 +135,31 @@ pub fn speaker(text: &str) -> Option<Speaker> {
     })
 }
 
-/// Reads `[honcho]` and `[secrets.honcho_…]`. `None`: there is no section, and Honcho does not exist; or
-/// mistakes were reported.
+/// Reads `[honcho]`; `secrets` are the sections `[secrets.…]`. `None`: there is no section, and Honcho does not
+/// exist; or mistakes were reported.
 pub fn read(
     root: &mut Section<'_>,
     owner_speakers: &[Speaker],
+    secrets: &BTreeMap<String, Source>,
     limits: SyncLimits,
 ) -> Option<HonchoConfig> {
     let before = root.mistakes();
     let mut keys = BTreeMap::new();
-    let mut foreign = Vec::new();
-    for (name, mut section) in root.named_sections("secrets") {
-        let source = Source::of(&mut section);
+    for (name, source) in secrets {
         let role = Role::ALL
             .into_iter()
-            .find(|role| name == format!("honcho_{}", role.name()));
-        match (role, source) {
-            (Some(role), Some(source)) => drop(keys.insert(role, source)),
-            (None, _) => foreign.push(name),
-            (Some(_), None) => {}
+            .find(|role| *name == format!("honcho_{}", role.name()));
+        if let Some(role) = role {
+            keys.insert(role, source.clone());
+        } else {
+            root.problem(
+                "secrets",
+                &format!(
+                    "has `{name}`, a key for a workspace that is not configured (known: \
+                     honcho_trusted, honcho_untrusted, honcho_fleet)"
+                ),
+            );
         }
-    }
-    for name in foreign {
-        root.problem(
-            "secrets",
-            &format!(
-                "has `{name}`, a key for a workspace that is not configured (known: honcho_trusted, \
-                 honcho_untrusted, honcho_fleet)"
-            ),
-        );
     }
     let Some(mut section) = root.section("honcho") else {
         if !keys.is_empty() {
@@ -285,7 +281,12 @@ fleet = "fleet"
     fn parse(text: &str) -> Result<Option<HonchoConfig>, ConfigError> {
         let owner = speaker("local/owner").unwrap();
         bxcore::config::parse(Path::new("memoryd.toml"), text, |root| {
-            read(root, &[owner], SyncLimits::default())
+            let secrets = root
+                .named_sections("secrets")
+                .into_iter()
+                .filter_map(|(name, mut section)| Some((name, Source::of(&mut section)?)))
+                .collect();
+            read(root, &[owner], &secrets, SyncLimits::default())
         })
     }
 

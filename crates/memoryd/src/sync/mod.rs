@@ -1,8 +1,11 @@
 //! What goes to Honcho, and how: cores that decide on values (`decide`, `mirror`, `naming`, `prepare`,
-//! `ledger`, `space`, `outbox`) and a shell that does what they say (`worker`, `honcho`).
+//! `ledger`, `space`, `outbox`, `status`) and a shell that does what they say (`worker`, `honcho`).
 
 pub mod config;
 pub mod decide;
+pub mod handle;
+pub mod honcho;
+pub mod hooks;
 pub mod ledger;
 pub mod mirror;
 pub mod naming;
@@ -10,3 +13,6 @@ pub mod outbox;
 pub mod prepare;
 pub mod request;
 pub mod space;
+pub mod status;
+pub mod texts;
+pub mod worker;

@@ -103,7 +103,7 @@ pub fn new_text(change: &Change) -> Option<&str> {
 /// A text as it is stored by others.
 #[must_use]
 pub fn clean(text: &str) -> String {
-    bxsanitize::neutralise(text, TEXT_CHARS_MAX).into()
+    bxsanitize::neutralise(text, TEXT_CHARS_MAX)
 }
 
 /// Cuts a text into parts that fit a message, each at the last place a reader would choose: a blank line, a

@@ -1,0 +1,172 @@
+//! Starts the sync thread and is what the rest of memoryd holds of it: an inbox, and questions that it answers.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{SyncSender, TrySendError, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use bxcore::{
+    append::{AppendError, OpenError},
+    report, runbook,
+    secrets::Secret,
+};
+use bxsanitize::Refuser;
+use bxwire::{
+    ItemId, SessionId,
+    links::control::{self, OwnerDecision, SyncAction},
+};
+
+use super::{
+    config::Role,
+    request::{Answer, Failure},
+};
+
+/// Most things waiting in the inbox; what does not fit is found again in logs and journal.
+pub(super) const INBOX_MAX: usize = 1024;
+/// How long somebody who asks for status waits for the worker.
+const ANSWER_MS_MAX: Duration = Duration::from_secs(8);
+
+/// What reaches the worker.
+pub(super) enum Letter {
+    Turn(SessionId),
+    Edits,
+    Rescan,
+    Reload(BTreeMap<Role, Secret>, Arc<Refuser>),
+    Ask(Question, SyncSender<control::Reply>),
+    Notices(SyncSender<Vec<control::Notice>>),
+    Called(u64, Result<Answer, Failure>),
+    Stop,
+}
+
+pub(super) enum Question {
+    Sync(SyncAction),
+    Why(ItemId, Vec<(String, String)>),
+    Decide(SessionId, OwnerDecision),
+}
+
+/// Why there is no worker.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Ledger(#[from] OpenError),
+    #[error(transparent)]
+    Opening(#[from] AppendError),
+    #[error("`honcho.url` cannot be used: {0}")]
+    Url(String),
+    #[error("cannot start the sync thread")]
+    System(#[source] std::io::Error),
+}
+
+impl report::Actionable for StartError {
+    fn runbook(&self) -> Option<runbook::Runbook> {
+        match self {
+            Self::Ledger(error) => error.runbook(),
+            Self::Opening(error) => error.runbook(),
+            Self::Url(_) => Some(runbook::HONCHO_CONFIG_INVALID),
+            Self::System(_) => Some(runbook::STATE_UNUSABLE),
+        }
+    }
+}
+
+/// The running worker, as the rest of memoryd sees it.
+pub struct Handle {
+    inbox: SyncSender<Letter>,
+    /// Something did not fit the inbox: everything is looked through again.
+    rescan: Arc<AtomicBool>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
+}
+
+impl Handle {
+    pub(super) fn new(
+        inbox: SyncSender<Letter>,
+        rescan: Arc<AtomicBool>,
+        thread: thread::JoinHandle<()>,
+    ) -> Self {
+        Self {
+            inbox,
+            rescan,
+            thread: Mutex::new(Some(thread)),
+        }
+    }
+
+    fn tell(&self, message: Letter) {
+        match self.inbox.try_send(message) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.rescan.store(true, Ordering::SeqCst);
+            }
+        }
+    }
+
+    pub fn turn_ended(&self, session: &SessionId) {
+        self.tell(Letter::Turn(session.clone()));
+    }
+
+    /// The journal has grown.
+    pub fn edit_made(&self) {
+        self.tell(Letter::Edits);
+    }
+
+    /// loopd is there: what it wrote while nobody listened is in its logs.
+    pub fn rescan(&self) {
+        self.tell(Letter::Rescan);
+    }
+
+    /// New keys: a workspace whose key was refused is tried again.
+    pub fn reload(&self, keys: BTreeMap<Role, Secret>, refuser: Refuser) {
+        self.tell(Letter::Reload(keys, Arc::new(refuser)));
+    }
+
+    #[must_use]
+    pub fn sync(&self, action: SyncAction) -> control::Reply {
+        self.ask(Question::Sync(action))
+    }
+
+    /// `facts` are what is known of the item here.
+    #[must_use]
+    pub fn why(&self, item: &ItemId, facts: Vec<(String, String)>) -> control::Reply {
+        self.ask(Question::Why(item.clone(), facts))
+    }
+
+    #[must_use]
+    pub fn decide(&self, session: &SessionId, decision: OwnerDecision) -> control::Reply {
+        self.ask(Question::Decide(session.clone(), decision))
+    }
+
+    fn ask(&self, question: Question) -> control::Reply {
+        let (answer, answered) = sync_channel(1);
+        self.tell(Letter::Ask(question, answer));
+        answered.recv_timeout(ANSWER_MS_MAX).unwrap_or_else(|_| {
+            bxwire::Refused::new("busy", "the sync worker does not answer; try again")
+                .with_runbook(runbook::HONCHO_UNREACHABLE.anchor())
+                .into()
+        })
+    }
+
+    /// What a person should know.
+    #[must_use]
+    pub fn notices(&self) -> Vec<control::Notice> {
+        let (answer, answered) = sync_channel(1);
+        self.tell(Letter::Notices(answer));
+        answered.recv_timeout(ANSWER_MS_MAX).unwrap_or_default()
+    }
+
+    /// Ends the thread; a request in flight is left, and the ledger says `sending`.
+    pub fn stop(&self) {
+        let _ = self.inbox.send(Letter::Stop);
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! Carries requests out at a real Honcho: one of roncho's blocking clients a workspace, each with its own key,
+//! and a small client of our own for what roncho does not cover. Called by `worker`'s calling thread. An error
+//! keeps a kind and a status, never a body: a refusal can echo memory text.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bxcore::secrets::Secret;
+use bxwire::ItemId;
+use roncho::{
+    ConclusionCreate, MessageCreate, PeerCreate, SessionCreate, SessionPeerConfig, WorkspaceCreate,
+    blocking::{Client, Error},
+    models::{ConclusionBatchCreate, ConclusionListOptions, QueueStatusQuery, page::ListOptions},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    config::{HonchoConfig, Role},
+    naming::HonchoSession,
+    request::{Answer, Failure, Message, Request},
+};
+
+/// Messages on one page of a look-up: few enough that a page of the longest ones is under the client's cap.
+const FOUND_PAGE_SIZE: usize = 20;
+/// Pages of a look-up of messages: a batch's worth, twice over.
+const FOUND_PAGES_MAX: usize = 10;
+/// Conclusions on one page, and pages, of a look-up; newest first.
+const CONCLUSIONS_PAGE_SIZE: usize = 100;
+const CONCLUSIONS_PAGES_MAX: usize = 20;
+/// Longest answer of our own client, in bytes.
+const ANSWER_BYTES_MAX: u64 = 256 * 1024;
+
+/// The clients.
+pub struct Honcho {
+    clients: BTreeMap<Role, Client>,
+    keys: BTreeMap<Role, Secret>,
+    /// For `PUT`, which roncho does not have.
+    own: ureq::Agent,
+    config: HonchoConfig,
+    installation: String,
+}
+
+impl Honcho {
+    /// Builds a client for each workspace.
+    ///
+    /// # Errors
+    /// What roncho says of the URL, without anything secret in it.
+    pub fn new(
+        config: &HonchoConfig,
+        keys: BTreeMap<Role, Secret>,
+        installation: &str,
+    ) -> Result<Self, String> {
+        let mut clients = BTreeMap::new();
+        for role in Role::ALL {
+            // Without this roncho would take a key from a file of its own.
+            let mut builder = Client::builder()
+                .without_config_file()
+                .base_url(&config.url)
+                .workspace_id(config.workspace(role))
+                .connect_timeout(config.limits.connect_ms_max)
+                .read_timeout(config.limits.read_ms_max);
+            if let Some(key) = keys.get(&role) {
+                builder = builder.api_key(key.expose());
+            }
+            let client = builder.build().map_err(|error| match error {
+                Error::Config(what) => what,
+                _ => "the certificate store cannot be used".into(),
+            })?;
+            clients.insert(role, client);
+        }
+        let own = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_idle_connections(0)
+            .timeout_connect(Some(config.limits.connect_ms_max))
+            .timeout_recv_response(Some(config.limits.read_ms_max))
+            .timeout_recv_body(Some(config.limits.read_ms_max))
+            .build()
+            .new_agent();
+        Ok(Self {
+            clients,
+            keys,
+            own,
+            config: config.clone(),
+            installation: installation.into(),
+        })
+    }
+
+    /// Carries a request out.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub fn call(&self, request: &Request) -> Result<Answer, Failure> {
+        let client = self.clients.get(&request.role()).ok_or(Failure::Refused {
+            kind: "no client",
+            status: None,
+        })?;
+        match request {
+            Request::Probe { .. } => client
+                .queue_status(&QueueStatusQuery::new())
+                .map(|_| Answer::Done)
+                .or_else(decoded),
+            Request::Workspace { role } => self.workspace(client, *role),
+            Request::Repair { role } => self.repair(*role),
+            Request::Peer { peer, observed, .. } => {
+                let mut create = PeerCreate::new(peer);
+                if !observed {
+                    create = create.with_configuration(map(json!({"observe_me": false})));
+                }
+                created(client.peer(&create).map(drop))
+            }
+            Request::Session { session, .. } => {
+                let create = SessionCreate::new(&session.name).with_peers(self.members(session));
+                created(client.session(&create).map(drop))
+            }
+            Request::AddMessages {
+                session, messages, ..
+            } => {
+                let creates: Vec<_> = messages
+                    .iter()
+                    .map(|message| self.message(message))
+                    .collect();
+                let made = client
+                    .add_messages(session, &creates)
+                    .map_err(|error| failure(&error))?;
+                Ok(Answer::Created(
+                    made.into_iter().map(|made| made.id).collect(),
+                ))
+            }
+            Request::FindMessages { session, items, .. } => {
+                self.find_messages(client, session, items)
+            }
+            Request::Conclude {
+                session,
+                peer,
+                content,
+                ..
+            } => {
+                let create = ConclusionCreate::new(content, peer, peer).with_session_id(session);
+                let made = client
+                    .create_conclusions(&ConclusionBatchCreate::new(vec![create]))
+                    .map_err(|error| failure(&error))?;
+                Ok(Answer::Created(
+                    made.into_iter().map(|made| made.id).collect(),
+                ))
+            }
+            Request::FindConclusions {
+                session,
+                peer,
+                content,
+                ..
+            } => find_conclusions(client, session, peer, content),
+            Request::Unconclude { id, .. } => client
+                .delete_conclusion(id)
+                .map(|()| Answer::Created(Vec::new()))
+                .map_err(|error| failure(&error)),
+        }
+    }
+
+    fn workspace(&self, client: &Client, role: Role) -> Result<Answer, Failure> {
+        let mut create = WorkspaceCreate::new(self.config.workspace(role));
+        if role == Role::Fleet {
+            create = create.with_configuration(all_off());
+        }
+        match client.get_or_create_workspace(&create) {
+            Ok(workspace) => Ok(Answer::Workspace {
+                all_off: is_all_off(&workspace.configuration),
+            }),
+            Err(error) => Err(failure(&error)),
+        }
+    }
+
+    /// `PUT` merges the three switches into a workspace that was there before us.
+    fn repair(&self, role: Role) -> Result<Answer, Failure> {
+        let url = format!(
+            "{}/v3/workspaces/{}",
+            self.config.url.trim_end_matches('/'),
+            self.config.workspace(role)
+        );
+        let body = json!({"configuration": all_off()}).to_string();
+        let mut request = self
+            .own
+            .put(&url)
+            .header("content-type", "application/json")
+            .header("connection", "close");
+        if let Some(key) = self.keys.get(&role) {
+            request = request.header("authorization", format!("Bearer {}", key.expose()));
+        }
+        let mut answer = request.send(body.as_bytes()).map_err(|error| match error {
+            ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => Failure::NotReached {
+                kind: "cannot connect",
+            },
+            ureq::Error::Timeout(_) => unknown("no answer in time"),
+            _ => unknown("the connection broke"),
+        })?;
+        let status = answer.status().as_u16();
+        if !(200..300).contains(&status) {
+            return Err(by_status(status));
+        }
+        let workspace: Value = answer
+            .body_mut()
+            .with_config()
+            .limit(ANSWER_BYTES_MAX)
+            .read_to_string()
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .ok_or_else(|| unknown("an answer that cannot be read"))?;
+        let configuration = workspace.get("configuration").and_then(Value::as_object);
+        Ok(Answer::Workspace {
+            all_off: configuration.is_some_and(is_all_off),
+        })
+    }
+
+    /// The agent is never observed; a speaker is, and observes nobody.
+    fn members(
+        &self,
+        session: &HonchoSession,
+    ) -> std::collections::HashMap<String, SessionPeerConfig> {
+        let member = |observe_me| {
+            SessionPeerConfig::new()
+                .observe_me(observe_me)
+                .observe_others(false)
+        };
+        session
+            .speakers
+            .iter()
+            .map(|speaker| (speaker.clone(), member(true)))
+            .chain(std::iter::once((self.config.agent.clone(), member(false))))
+            .collect()
+    }
+
+    fn message(&self, message: &Message) -> MessageCreate {
+        let mut metadata = map(json!({
+            "installation": self.installation,
+            "item": message.item.to_string(),
+            "part": message.part,
+        }));
+        if let Some((session, turn)) = &message.origin {
+            metadata.insert("session".into(), json!(session.to_string()));
+            metadata.insert("turn".into(), json!(turn));
+        }
+        if let Some(note) = &message.retracts {
+            metadata.insert("retracts".into(), json!(note.to_string()));
+        }
+        MessageCreate::new(&message.content, &message.peer)
+            .with_created_at(&message.created_at)
+            .with_metadata(metadata)
+    }
+
+    fn find_messages(
+        &self,
+        client: &Client,
+        session: &str,
+        items: &[ItemId],
+    ) -> Result<Answer, Failure> {
+        let names: Vec<_> = items.iter().map(ToString::to_string).collect();
+        let filters = map(json!({"metadata": {
+            "installation": self.installation,
+            "item": {"in": names},
+        }}));
+        let mut found = Vec::new();
+        for page in 1..=FOUND_PAGES_MAX {
+            let options = ListOptions::new().page(page).size(FOUND_PAGE_SIZE);
+            let page = client
+                .list_messages(session, &options, Some(&filters))
+                .map_err(|error| failure(&error))?;
+            let more = page.has_next();
+            for message in page.items {
+                let item = message.metadata.get("item").and_then(Value::as_str);
+                let part = message.metadata.get("part").and_then(Value::as_u64);
+                if let (Some(Ok(item)), Some(part)) = (item.map(str::parse), part) {
+                    found.push((
+                        item,
+                        usize::try_from(part).unwrap_or(usize::MAX),
+                        message.id,
+                    ));
+                }
+            }
+            if !more {
+                return Ok(Answer::Messages(found));
+            }
+        }
+        Ok(Answer::Messages(found))
+    }
+}
+
+/// By whose it is and where, comparing the text here: it need not travel again, and the filter by content is
+/// not among Honcho's published ones.
+fn find_conclusions(
+    client: &Client,
+    session: &str,
+    peer: &str,
+    content: &str,
+) -> Result<Answer, Failure> {
+    let filters = map(json!({
+        "observer_id": peer,
+        "observed_id": peer,
+        "session_id": session,
+    }));
+    let mut ids = Vec::new();
+    for page in 1..=CONCLUSIONS_PAGES_MAX {
+        let options = ConclusionListOptions::new()
+            .page(page)
+            .size(CONCLUSIONS_PAGE_SIZE)
+            .filters(filters.clone());
+        let page = client
+            .list_conclusions(&options)
+            .map_err(|error| failure(&error))?;
+        let more = page.has_next();
+        ids.extend(
+            page.items
+                .into_iter()
+                .filter(|found| found.content == content)
+                .map(|found| found.id),
+        );
+        if !more {
+            break;
+        }
+    }
+    Ok(Answer::Conclusions(ids))
+}
+
+fn all_off() -> Map<String, Value> {
+    map(json!({
+        "reasoning": {"enabled": false},
+        "summary": {"enabled": false},
+        "dream": {"enabled": false},
+    }))
+}
+
+fn is_all_off(configuration: &Map<String, Value>) -> bool {
+    ["reasoning", "summary", "dream"].iter().all(|switch| {
+        configuration
+            .get(*switch)
+            .and_then(|switch| switch.get("enabled"))
+            == Some(&Value::Bool(false))
+    })
+}
+
+fn map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// A get-or-create that lost a race made nothing and harmed nothing.
+fn created(result: Result<(), Error>) -> Result<Answer, Failure> {
+    match result {
+        Ok(()) | Err(Error::Status { status: 409, .. }) => Ok(Answer::Done),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+/// A probe asks whether somebody answers, not what.
+fn decoded(error: Error) -> Result<Answer, Failure> {
+    match error {
+        Error::Decode(_) => Ok(Answer::Done),
+        Error::Status { status, .. }
+            if (400..500).contains(&status) && ![408, 425, 429].contains(&status) =>
+        {
+            Ok(Answer::Done)
+        }
+        other => Err(failure(&other)),
+    }
+}
+
+fn unknown(kind: &'static str) -> Failure {
+    Failure::Unknown { kind, status: None }
+}
+
+/// What an error of roncho's means. Its text is never looked at.
+#[must_use]
+pub fn failure(error: &Error) -> Failure {
+    match error {
+        Error::Connect(error) => Failure::NotReached {
+            kind: match error.kind() {
+                std::io::ErrorKind::ConnectionRefused => "connection refused",
+                std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => {
+                    "no connection in time"
+                }
+                _ => "cannot connect",
+            },
+        },
+        Error::Timeout => unknown("no answer in time"),
+        Error::Closed => unknown("the connection closed early"),
+        Error::Io(_) => unknown("the connection broke"),
+        Error::TooLarge => unknown("an answer that is too large"),
+        Error::Decode(_) | Error::Stream(_) => unknown("an answer that cannot be read"),
+        Error::Status { status, .. } => by_status(*status),
+        Error::Unauthorized { status } => Failure::KeyRefused { status: *status },
+        Error::Redirect { status } => Failure::Refused {
+            kind: "redirect",
+            status: Some(*status),
+        },
+        Error::ActiveSessions { .. } => Failure::Gone { status: 409 },
+        Error::Config(_) => Failure::Refused {
+            kind: "a request roncho refuses",
+            status: None,
+        },
+        _ => unknown("an unknown error"),
+    }
+}
+
+fn by_status(status: u16) -> Failure {
+    match status {
+        401 | 403 => Failure::KeyRefused { status },
+        404 | 409 => Failure::Gone { status },
+        408 | 425 | 429 => Failure::Later { status },
+        500.. => Failure::Unknown {
+            kind: "server error",
+            status: Some(status),
+        },
+        300..=399 => Failure::Refused {
+            kind: "redirect",
+            status: Some(status),
+        },
+        _ => Failure::Refused {
+            kind: "refused",
+            status: Some(status),
+        },
+    }
+}
+
+/// The least time a calling thread is given beyond what its client's own timeouts allow.
+pub const CALL_GRACE_MS: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_meaning_and_none_shows_a_body() {
+        let body = || "canary".to_owned();
+        let status = |status| Error::Status {
+            status,
+            body: body(),
+        };
+        let rows = [
+            (
+                Error::Connect(io::ErrorKind::ConnectionRefused.into()),
+                "not reached",
+            ),
+            (Error::Timeout, "unknown"),
+            (Error::Closed, "unknown"),
+            (Error::Io(io::ErrorKind::BrokenPipe.into()), "unknown"),
+            (Error::TooLarge, "unknown"),
+            (Error::Decode(body()), "unknown"),
+            (status(500), "unknown"),
+            (status(503), "unknown"),
+            (status(408), "later"),
+            (status(425), "later"),
+            (status(429), "later"),
+            (status(404), "gone"),
+            (status(409), "gone"),
+            (status(400), "refused"),
+            (status(413), "refused"),
+            (status(422), "refused"),
+            (Error::Redirect { status: 307 }, "refused"),
+            (Error::Unauthorized { status: 401 }, "key refused"),
+            (Error::Config(body()), "refused"),
+        ];
+        for (error, want) in rows {
+            let found = failure(&error);
+            let name = match found {
+                Failure::NotReached { .. } => "not reached",
+                Failure::Unknown { .. } => "unknown",
+                Failure::Later { .. } => "later",
+                Failure::Refused { .. } => "refused",
+                Failure::KeyRefused { .. } => "key refused",
+                Failure::Gone { .. } => "gone",
+            };
+            assert_eq!(name, want, "{found:?}");
+            assert!(!format!("{found:?}").contains("canary"));
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The Honcho half as the rest of memoryd sees it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bxcore::secrets::Secret;
+use bxsanitize::Refuser;
+use bxwire::{
+    ItemId, SessionId,
+    links::control::{self, OwnerDecision, SyncAction},
+};
+
+use super::{config::Role, handle::Handle};
+use crate::{edit::Edit, facts, hooks::SyncHooks, logs::Logs, store::Store};
+
+/// Reads the keys again; an error is a line for the log.
+pub type Keys = dyn Fn() -> Result<(BTreeMap<Role, Secret>, Refuser), String> + Send + Sync;
+
+/// With `[honcho]`: everything goes to the worker.
+pub struct WithHoncho {
+    pub keys: Box<Keys>,
+    pub handle: Handle,
+    pub store: Arc<Store>,
+    pub logs: Logs,
+}
+
+impl SyncHooks for WithHoncho {
+    fn turn_ended(&self, session: &SessionId, _: u64) {
+        self.handle.turn_ended(session);
+    }
+
+    fn edit_made(&self, _: &Edit) {
+        self.handle.edit_made();
+    }
+
+    fn loopd_connected(&self) {
+        self.handle.rescan();
+    }
+
+    fn reload(&self) {
+        match (self.keys)() {
+            Ok((keys, refuser)) => self.handle.reload(keys, refuser),
+            Err(said) => tracing::error!("kept the old keys: {said}"),
+        }
+    }
+
+    fn notices(&self) -> Vec<control::Notice> {
+        self.handle.notices()
+    }
+
+    fn sync(&self, action: SyncAction) -> control::Reply {
+        self.handle.sync(action)
+    }
+
+    fn why(&self, item: &ItemId) -> control::Reply {
+        match facts::of(item, &self.store, &self.logs) {
+            Ok(facts) => self.handle.why(item, facts),
+            Err(refused) => refused.into(),
+        }
+    }
+
+    fn decide(&self, session: &SessionId, decision: OwnerDecision) -> control::Reply {
+        self.handle.decide(session, decision)
+    }
+
+    fn stop(&self) {
+        self.handle.stop();
+    }
+}

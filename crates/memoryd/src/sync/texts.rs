@@ -1,0 +1,192 @@
+//! Fetches what a step sends, screened and ready. Pure but for the two look-ups it is given; called by
+//! `worker` with log and journal, and by the simulation with its own.
+
+use bxsanitize::{Outcome as Screened, Refuser};
+use bxwire::{EditId, ItemId, SessionId};
+
+use super::{
+    config::HonchoConfig,
+    decide::TurnFacts,
+    ledger::{Ledger, Step, StepRef},
+    mirror::EditBrief,
+    outbox::{Load, LoadError, TurnBrief},
+    prepare,
+    request::Message,
+};
+use crate::{
+    edit::{By, Edit},
+    logs::Turn,
+};
+use bxcore::clock::Millis;
+
+/// Where texts are.
+pub trait Source {
+    /// A turn that has ended; `Ok(None)`: its log does not hold it.
+    ///
+    /// # Errors
+    /// [`LoadError::Unreadable`]: the log cannot be read at the moment.
+    fn turn(&mut self, session: &SessionId, turn: u64) -> Result<Option<Turn>, LoadError>;
+
+    fn edit(&mut self, id: EditId) -> Option<Edit>;
+}
+
+/// What deciding needs to know of a turn.
+#[must_use]
+pub fn turn_brief(
+    config: &HonchoConfig,
+    refuser: &Refuser,
+    opened: Option<Millis>,
+    turn: &Turn,
+) -> TurnBrief {
+    let (who, peer) = prepare::who(turn, config);
+    TurnBrief {
+        session: turn.session.clone(),
+        turn: turn.turn,
+        facts: TurnFacts {
+            outcome: turn.outcome,
+            origin: turn.origin,
+            who,
+            content: prepare::content(turn, refuser),
+            before_opening: Millis::parse(&turn.ended_at) < opened,
+            log: turn.label,
+            broker_results: turn.broker_results,
+            broker: None,
+            owner: None,
+        },
+        peer,
+        speaker: turn.speaker.clone(),
+    }
+}
+
+/// What deciding needs to know of an edit. `source` is the client or channel its session began in: `None` for
+/// the owner's own, or when nobody knows.
+#[must_use]
+pub fn edit_brief(
+    config: &HonchoConfig,
+    refuser: &Refuser,
+    edit: &Edit,
+    source: Option<&str>,
+) -> EditBrief {
+    let excluded = match (&edit.by, source) {
+        (By::Owner {}, _) => false,
+        (By::Session { .. }, Some(source)) => config
+            .exclude_sources
+            .iter()
+            .any(|excluded| excluded == source),
+        // Nobody knows where it came from: where sources are excluded, it stays here.
+        (By::Session { .. }, None) => !config.exclude_sources.is_empty(),
+    };
+    EditBrief {
+        secret_text: edit
+            .changes
+            .iter()
+            .filter_map(prepare::new_text)
+            .any(|text| matches!(refuser.check(text), Screened::Secret(_))),
+        excluded,
+    }
+}
+
+/// The texts of steps, each screened once more.
+pub fn load(
+    config: &HonchoConfig,
+    ledger: &Ledger,
+    refuser: &Refuser,
+    source: &mut impl Source,
+    steps: &[StepRef],
+) -> Vec<Result<Load, LoadError>> {
+    let mut loader = Loader {
+        config,
+        ledger,
+        refuser,
+        source,
+    };
+    steps.iter().map(|step| loader.step(step)).collect()
+}
+
+struct Loader<'a, S> {
+    config: &'a HonchoConfig,
+    ledger: &'a Ledger,
+    refuser: &'a Refuser,
+    source: &'a mut S,
+}
+
+impl<S: Source> Loader<'_, S> {
+    fn step(&mut self, step: &StepRef) -> Result<Load, LoadError> {
+        let known = self.ledger.step(step).ok_or(LoadError::Missing)?;
+        match (known, &step.item) {
+            (Step::Messages { peer, .. }, ItemId::Turn { session, turn }) => {
+                let turn = self
+                    .source
+                    .turn(session, *turn)?
+                    .ok_or(LoadError::Missing)?;
+                self.screen(&[&turn.text, &turn.reply])?;
+                Ok(Load::Messages(prepare::messages(
+                    &turn,
+                    peer,
+                    &self.config.agent,
+                )))
+            }
+            (Step::Conclude { change, .. }, ItemId::Edit(id)) => self
+                .text(*id, *change)
+                .map(|(_, text)| Load::Conclusion(text)),
+            (Step::Note { change, .. }, ItemId::Edit(id)) => {
+                let (edit, text) = self.text(*id, *change)?;
+                Ok(Load::Messages(vec![self.note(step, &edit, text, None)]))
+            }
+            (Step::Retract { of }, ItemId::Edit(id)) => {
+                let (Some(Step::Note { change, .. }), ItemId::Edit(noted)) =
+                    (self.ledger.step(of), &of.item)
+                else {
+                    return Err(LoadError::Missing);
+                };
+                let (_, text) = self.text(*noted, *change)?;
+                let edit = self.source.edit(*id).ok_or(LoadError::Missing)?;
+                let text = prepare::clean(&format!("retracted: {text}"));
+                let note = self.note(step, &edit, text, Some(of.item.clone()));
+                Ok(Load::Messages(vec![note]))
+            }
+            (Step::Unconclude { .. }, _) => Ok(Load::Nothing),
+            _ => Err(LoadError::Missing),
+        }
+    }
+
+    fn text(&mut self, id: EditId, change: usize) -> Result<(Edit, String), LoadError> {
+        let edit = self.source.edit(id).ok_or(LoadError::Missing)?;
+        let text = edit
+            .changes
+            .get(change)
+            .and_then(prepare::new_text)
+            .map(prepare::clean)
+            .ok_or(LoadError::Missing)?;
+        self.screen(&[&text])?;
+        Ok((edit, text))
+    }
+
+    fn screen(&self, texts: &[&str]) -> Result<(), LoadError> {
+        match self.refuser.check_joined(texts) {
+            Screened::Secret(_) => Err(LoadError::Secret),
+            Screened::Clear | Screened::MaybeSecret => Ok(()),
+        }
+    }
+
+    fn note(
+        &self,
+        step: &StepRef,
+        edit: &Edit,
+        content: String,
+        retracts: Option<ItemId>,
+    ) -> Message {
+        Message {
+            item: step.item.clone(),
+            part: step.step,
+            peer: self.config.agent.clone(),
+            content,
+            created_at: edit.at.clone(),
+            origin: match &edit.by {
+                By::Session { session, turn, .. } => Some((session.clone(), *turn)),
+                By::Owner {} => None,
+            },
+            retracts,
+        }
+    }
+}
