@@ -26,7 +26,7 @@ deny:
 # Figures, never assertions; docs/benchmarks.md says what each one means.
 bench:
 	cargo build --locked --release --workspace --bins
-	cargo bench --locked --workspace
+	cargo run --locked --quiet --release -p bxtest --bin bench
 
 # The same by hand: daemons and stand-ins in the foreground, then a chat. Ctrl-D ends it.
 up:

@@ -221,6 +221,12 @@ impl Agent {
         self.home.path()
     }
 
+    /// The process of a daemon, if it runs.
+    #[must_use]
+    pub fn pid(&self, daemon: &str) -> Option<u32> {
+        self.running.get(daemon).map(Daemon::pid)
+    }
+
     /// What a daemon has logged since it was last started.
     #[must_use]
     pub fn log(&self, daemon: &str) -> String {
