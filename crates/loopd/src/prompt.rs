@@ -144,6 +144,8 @@ struct History<'a> {
     /// Calls of the last assistant message that have no answer yet, in order.
     open: Vec<CallId>,
     answers: BTreeMap<CallId, String>,
+    /// What the model is told after its last message, where that was no usable reply.
+    nudge: Option<&'static str>,
     turn: u64,
 }
 
@@ -154,6 +156,7 @@ impl<'a> History<'a> {
             messages: Vec::new(),
             open: Vec::new(),
             answers: BTreeMap::new(),
+            nudge: None,
             turn: records
                 .iter()
                 .filter_map(|record| record.body.turn())
@@ -180,13 +183,8 @@ impl<'a> History<'a> {
         }
         history.close_calls();
         // An assistant's text at the end would be continued, not answered.
-        if let Some(last) = history
-            .messages
-            .last()
-            .filter(|last| last.role == "assistant")
-        {
-            let words = nudge(last);
-            history.push("user", words.into());
+        if history.ends_with("assistant") {
+            history.nudge_on();
         }
         history
     }
@@ -244,13 +242,10 @@ impl<'a> History<'a> {
 
     fn assistant(&mut self, turn: u64, text: &str, reasoning: Option<&str>, calls: &[Call]) {
         self.close_calls();
-        match self.messages.last() {
-            Some(last) if last.role == "assistant" => {
-                let words = nudge(last);
-                self.push("user", words.into());
-            }
-            Some(last) if last.role == "system" => self.push("user", NO_REPLY.into()),
-            _ => {}
+        if self.ends_with("assistant") {
+            self.nudge_on();
+        } else if self.ends_with("system") {
+            self.push("user", NO_REPLY.into());
         }
         let replayed = match self.options.reasoning {
             Reasoning::Always => true,
@@ -281,6 +276,14 @@ impl<'a> History<'a> {
             tool_calls: tool_calls.collect(),
             tool_call_id: None,
         };
+        self.nudge = match text {
+            _ if !calls.is_empty() => None,
+            "" => Some(NUDGE_EMPTY),
+            text if textcall::has_marker(text) || textcall::whole(text).is_some() => {
+                Some(NUDGE_TEXT_CALL)
+            }
+            _ => None,
+        };
         self.open = calls.iter().map(|call| call.id.clone()).collect();
         self.messages.push(message);
     }
@@ -294,11 +297,11 @@ impl<'a> History<'a> {
             Outcome::Interrupted => "(no reply: this turn was interrupted)",
         };
         self.close_calls();
-        if self
-            .messages
-            .last()
-            .is_some_and(|last| last.role != "assistant")
-        {
+        // What the model was told after a useless reply stays where it was.
+        if self.ends_with("assistant") && self.nudge.is_some() {
+            self.nudge_on();
+        }
+        if !self.ends_with("assistant") {
             self.push("assistant", words.into());
         }
     }
@@ -320,6 +323,16 @@ impl<'a> History<'a> {
         self.answers.clear();
     }
 
+    fn ends_with(&self, role: &str) -> bool {
+        self.messages.last().is_some_and(|last| last.role == role)
+    }
+
+    /// Has the model speak again after a message of its own.
+    fn nudge_on(&mut self) {
+        let words = self.nudge.take().unwrap_or(NUDGE_EMPTY);
+        self.push("user", words.into());
+    }
+
     fn push(&mut self, role: &'static str, content: String) {
         self.messages.push(Message::new(role, content));
     }
@@ -338,14 +351,6 @@ impl Message {
             tool_calls: Vec::new(),
             tool_call_id: None,
         }
-    }
-}
-
-fn nudge(last: &Message) -> &'static str {
-    if last.content == NO_REPLY {
-        NUDGE_EMPTY
-    } else {
-        NUDGE_TEXT_CALL
     }
 }
 
