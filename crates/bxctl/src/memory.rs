@@ -200,7 +200,7 @@ fn change(
             out::say("there is nothing to do");
             return Ok(Exit::Done);
         }
-        out::say(&format!("This will:\n{}", listed(&lines).trim_end()));
+        out::say(&format!("What it does:\n{}", listed(&lines).trim_end()));
         if !ask::somebody() {
             out::say("nothing was changed; add --yes to do it");
             return Ok(Exit::Attention);

@@ -56,7 +56,10 @@ pub fn table(rows: &[Vec<String>]) -> String {
 pub fn facts(facts: &[(String, String)]) -> String {
     let rows: Vec<_> = facts
         .iter()
-        .map(|(name, value)| vec![format!("  {}", one_line(name)), one_line(value)])
+        .map(|(name, value)| {
+            let value = if value.is_empty() { "none" } else { value };
+            vec![format!("  {}", one_line(name)), one_line(value)]
+        })
         .collect();
     table(&rows)
 }

@@ -2,6 +2,7 @@
 //! starts the parts in the order of who needs whom, and hands the terminal to the chat.
 
 pub mod files;
+mod leftover;
 mod parts;
 
 use std::{
@@ -65,6 +66,13 @@ pub fn run(home: &HomeArgs, dirs: &Dirs, arguments: &commands::Up) -> Result<Exi
         LockError::Folder(error) => Failure::Folder(error),
         held => Failure::AlreadyUp(held),
     })?;
+    let left = leftover::end(dirs)?;
+    if !left.is_empty() {
+        let left = one_line(&left.join(", "));
+        out::say(&format!(
+            "ended what an earlier `bxctl up` left running: {left}"
+        ));
+    }
     for daemon in DAEMONS {
         if let Ok(status) = link::status(dirs, daemon) {
             let pid = status.pid;
@@ -108,7 +116,9 @@ fn start_all(
         inbox,
     )?;
     let folder = dirs.state.join("honcho-local");
-    make_private(&folder, 0o700)?;
+    if honcho == Server::StandIn {
+        make_private(&folder, 0o700)?;
+    }
     let database = folder.join("honcho.sqlite");
     let honcho_arguments = [listen, any, OsStr::new("--db"), database.as_os_str()];
     server(

@@ -24,7 +24,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::{failure::Failure, out};
 
-use super::Event;
+use super::{Event, leftover};
 
 /// How long a part may take until it is ready: a large index is rebuilt before.
 const READY_MS_MAX: Duration = Duration::from_secs(60);
@@ -47,6 +47,7 @@ pub enum Says {
 #[derive(Debug)]
 struct Part {
     name: &'static str,
+    pid: u32,
     handle: OwnedFd,
     log: PathBuf,
     /// Where this run's lines begin.
@@ -114,9 +115,10 @@ impl<'a> Parts<'a> {
         let path = self.log(name);
         let log = open_log(&path)?;
         let log_from = log.metadata()?.len();
-        let folder = self.dirs.run.join("up");
-        make_private(&folder, 0o700).map_err(io::Error::other)?;
-        let socket_path = folder.join(format!("{name}.sock"));
+        let socket_path = leftover::notify_path(self.dirs, name);
+        if let Some(folder) = socket_path.parent() {
+            make_private(folder, 0o700).map_err(io::Error::other)?;
+        }
         match std::fs::remove_file(&socket_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -147,15 +149,19 @@ impl<'a> Parts<'a> {
                 });
             }
         };
-        self.watch(name, child, socket, &socket_path, log)?;
         self.parts.push(Part {
             name,
+            pid: child.id(),
             handle,
             log: path,
             log_from,
             ended: None,
         });
-        Ok(())
+        self.watch(name, child, socket, &socket_path, log)?;
+        leftover::remember(
+            self.dirs,
+            self.parts.iter().map(|part| (part.name, part.pid)),
+        )
     }
 
     /// The threads of a part: one waits for its word, one for its end. Both end with it.
@@ -275,6 +281,7 @@ impl<'a> Parts<'a> {
         let stand_in = |part: &Part| part.name.ends_with("-local");
         self.stop_those(inbox, |part| !stand_in(part));
         self.stop_those(inbox, stand_in);
+        leftover::forget(self.dirs);
     }
 
     fn stop_those(&mut self, inbox: &Receiver<Event>, which: impl Fn(&Part) -> bool) {
