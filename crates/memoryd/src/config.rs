@@ -7,9 +7,14 @@ use bxcore::{
     listen,
     secrets::{Secret, SecretError, Source},
 };
+use bxsanitize::Refuser;
 use bxwire::Speaker;
 
-use crate::{plan::Rules, recall};
+use crate::{
+    plan::Rules,
+    recall,
+    sync::config::{HonchoConfig, Role, SyncLimits},
+};
 
 /// Everything the owner configured.
 #[derive(Debug)]
@@ -19,6 +24,24 @@ pub struct Config {
     pub recall: recall::Limits,
     /// Where each `[secrets.NAME]` is.
     pub secrets: BTreeMap<String, Source>,
+    /// `[honcho]`; without it nothing is ever sent.
+    pub honcho: Option<HonchoConfig>,
+}
+
+/// What the configured secrets hold.
+pub struct Keys {
+    all: BTreeMap<String, Secret>,
+    /// Those of Honcho's workspaces.
+    pub workspaces: BTreeMap<Role, Secret>,
+}
+
+impl Keys {
+    /// Refuses every one of them, whatever it is for.
+    #[must_use]
+    pub fn refuser(&self) -> Refuser {
+        let keys: Vec<&str> = self.all.values().map(Secret::expose).collect();
+        Refuser::new(&keys)
+    }
 }
 
 impl Config {
@@ -41,8 +64,10 @@ impl Config {
         }
         let mut listen = listen::Limits::default();
         let mut recall = recall::Limits::default();
+        let mut sync = SyncLimits::default();
         if let Some(mut limits) = root.section("limits") {
             listen = listen::Limits::of(&mut limits);
+            sync = SyncLimits::of(&mut limits);
             let mut size = |key, usual: usize, most| {
                 usize::try_from(limits.number(key, usual as u64, 1..=most)).unwrap_or(usual)
             };
@@ -58,12 +83,13 @@ impl Config {
         for (name, mut section) in root.named_sections("secrets") {
             secrets.extend(Source::of(&mut section).map(|source| (name, source)));
         }
-        // The one place for `[honcho]`: sync::config reads it from `root` here.
+        let honcho = crate::sync::config::read(root, &rules.owner_speakers, &secrets, sync);
         Self {
             rules,
             listen,
             recall,
             secrets,
+            honcho,
         }
     }
 
@@ -71,11 +97,19 @@ impl Config {
     ///
     /// # Errors
     /// The first [`SecretError`].
-    pub fn load_secrets(&self) -> Result<BTreeMap<String, Secret>, SecretError> {
-        self.secrets
+    pub fn load_keys(&self) -> Result<Keys, SecretError> {
+        let load = |name: &String, source: &Source| Ok((name.clone(), source.load(name)?));
+        let all = self
+            .secrets
             .iter()
-            .map(|(name, source)| Ok((name.clone(), source.load(name)?)))
-            .collect()
+            .map(|(name, source)| load(name, source))
+            .collect::<Result<BTreeMap<_, _>, _>>()?;
+        let named = |role: &Role| {
+            let key = all.get(&format!("honcho_{}", role.name()))?;
+            Some((*role, key.clone()))
+        };
+        let workspaces = Role::ALL.iter().filter_map(named).collect();
+        Ok(Keys { all, workspaces })
     }
 }
 
@@ -108,7 +142,7 @@ mod tests {
         let config = read(
             "owner_speakers = [\"local/owner\", \"chat/kyle\"]\n[limits]\nidentity_chars_max = 10\n\
              note_chars_max = 20\nrecall_hits = 2\nrecall_hits_max = 3\nrecall_snippet_chars_max = 40\n\
-             connections_max = 5\n[secrets.honcho_trusted]\nenv = \"KEY\"\n",
+             connections_max = 5\n",
         )
         .unwrap();
         let kyle = Speaker {
@@ -123,7 +157,6 @@ mod tests {
         assert_eq!(config.recall.hits_max, 3);
         assert_eq!(config.recall.snippet_chars_max, 40);
         assert_eq!(config.listen.connections_max, 5);
-        assert_eq!(config.secrets.len(), 1);
     }
 
     #[test]

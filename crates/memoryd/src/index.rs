@@ -25,6 +25,8 @@ use crate::{
 const SCHEMA_VERSION: i64 = 1;
 /// Pages that SQLite keeps in memory, in KiB.
 const CACHE_KIB_MAX: i64 = 1_024;
+/// Pages of the write-ahead log, after which it is folded into the file.
+const WAL_PAGES_MAX: i64 = 256;
 
 /// Why the index did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +86,8 @@ pub struct Row {
 pub struct Index {
     path: PathBuf,
     connection: Mutex<Option<Connection>>,
+    /// Held from reading a log to taking it in, so that two threads never take the same turn.
+    reading: Mutex<()>,
     /// Rebuilt and not yet filled.
     stale: AtomicBool,
 }
@@ -95,6 +99,7 @@ impl Index {
         let index = Self {
             path: path.into(),
             connection: Mutex::new(None),
+            reading: Mutex::new(()),
             stale: AtomicBool::new(false),
         };
         if let Err(error) = index.run(|_| Ok(())) {
@@ -187,6 +192,7 @@ impl Index {
     /// # Errors
     /// [`IndexError`]; nothing was taken in then.
     pub fn take_session(&self, logs: &Logs, session: &SessionId) -> Result<(), IndexError> {
+        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let name = session.as_str();
         let mut cursor = self.run(|tx| read_cursor(tx, name))?.unwrap_or_default();
         let turns = logs.turns_after(session, &mut cursor)?;
@@ -381,7 +387,10 @@ fn remove(path: &Path) -> io::Result<()> {
 
 /// Makes the tables unless they are there; says whether it did.
 fn prepare(connection: &mut Connection) -> rusqlite::Result<bool> {
+    // Nobody else opens it; so SQLite needs no shared memory, which a full disk would take away.
+    connection.pragma_update(None, "locking_mode", "exclusive")?;
     connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES_MAX)?;
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB_MAX)?;
     connection.pragma_update(None, "mmap_size", 0)?;

@@ -18,16 +18,20 @@ use bxcore::{
     runbook::{self, Runbook},
     secrets::SecretError,
 };
-use bxsanitize::Refuser;
 use bxwire::links::{control::Control, memory::Memory, memory_tools::MemoryTools};
 
 use crate::{
-    config::Config,
+    config::{Config, Keys},
     hooks::{NoHoncho, SyncHooks},
     index::Index,
     logs::Logs,
     service::Service,
     store::Store,
+    sync::{
+        handle,
+        hooks::WithHoncho,
+        worker::{self, Parts},
+    },
 };
 
 /// This daemon's name.
@@ -50,6 +54,8 @@ pub enum StartError {
     Journal(#[from] bxcore::append::OpenError),
     #[error(transparent)]
     Listen(#[from] ListenError),
+    #[error(transparent)]
+    Sync(#[from] handle::StartError),
     #[error("cannot start a thread or listen for signals")]
     System(#[source] io::Error),
 }
@@ -63,6 +69,7 @@ impl Actionable for StartError {
             Self::Folder(error) => error.runbook(),
             Self::Journal(error) => error.runbook(),
             Self::Listen(error) => error.runbook(),
+            Self::Sync(error) => error.runbook(),
             Self::System(_) => Some(runbook::STATE_UNUSABLE),
         }
     }
@@ -88,19 +95,15 @@ struct Running {
 fn start(dirs: &Dirs) -> Result<Running, StartError> {
     let signals = daemon::signals().map_err(StartError::System)?;
     let config = Config::load(&dirs.config_file(NAME))?;
-    let refuser = refuser(&config)?;
+    let keys = keys(&config)?;
     let folder = dirs.state_of(NAME);
     if !folder.exists() {
         make_private(&folder, 0o700)?;
     }
     let lock = StateLock::take(&folder)?;
-    let store = Arc::new(Store::open(&folder, config.rules.clone(), refuser)?);
+    let store = Arc::new(Store::open(&folder, config.rules.clone(), keys.refuser())?);
     let logs = Logs::new(dirs.state_of("loopd").join("sessions"));
-    // The one place for Honcho: with `[honcho]`, the sync worker stands here instead.
-    let hooks: Arc<dyn SyncHooks> = Arc::new(NoHoncho {
-        store: Arc::clone(&store),
-        logs: logs.clone(),
-    });
+    let hooks = hooks(dirs, &config, keys, &store, &logs)?;
     let index = Index::open(&folder.join("index.sqlite"));
     let (service, woken) = Service::new(store, index, hooks, logs, config.recall);
     let service = Arc::new(service);
@@ -124,18 +127,56 @@ fn start(dirs: &Dirs) -> Result<Running, StartError> {
     })
 }
 
-/// The configured keys, so that none of them is ever kept as memory.
-fn refuser(config: &Config) -> Result<Refuser, StartError> {
-    let secrets = config.load_secrets()?;
-    let keys: Vec<&str> = secrets.values().map(|secret| secret.expose()).collect();
-    let refuser = Refuser::new(&keys);
-    if refuser.own_keys_skipped() > 0 {
+/// The Honcho half: with `[honcho]` the sync worker, else nothing.
+fn hooks(
+    dirs: &Dirs,
+    config: &Config,
+    keys: Keys,
+    store: &Arc<Store>,
+    logs: &Logs,
+) -> Result<Arc<dyn SyncHooks>, StartError> {
+    let Some(honcho) = config.honcho.clone() else {
+        return Ok(Arc::new(NoHoncho {
+            store: Arc::clone(store),
+            logs: logs.clone(),
+        }));
+    };
+    let handle = worker::start(Parts {
+        config: honcho,
+        refuser: keys.refuser(),
+        keys: keys.workspaces,
+        store: Arc::clone(store),
+        logs: logs.clone(),
+        ledger: dirs.state_of(NAME).join("honcho.jsonl"),
+        broker: dirs.state_socket(),
+    })?;
+    let file = dirs.config_file(NAME);
+    let read = move || {
+        let config = Config::load(&file).map_err(StartError::from);
+        let keys = config.and_then(|config| self::keys(&config));
+        let keys = keys.map_err(|error| report::actionable(&error))?;
+        let refuser = keys.refuser();
+        Ok((keys.workspaces, refuser))
+    };
+    Ok(Arc::new(WithHoncho {
+        keys: Box::new(read),
+        handle,
+        store: Arc::clone(store),
+        logs: logs.clone(),
+    }))
+}
+
+/// The configured keys. None of them is ever kept as memory.
+fn keys(config: &Config) -> Result<Keys, StartError> {
+    let keys = config.load_keys()?;
+    let skipped = keys.refuser().own_keys_skipped();
+    if skipped > 0 {
         tracing::warn!(
-            count = refuser.own_keys_skipped(),
+            count = skipped,
             "configured keys are too short to be looked for in texts"
         );
     }
-    Ok(refuser)
+    Ok(keys)
 }
 
 /// The indexing thread: waits to be woken, brings the index up to date, ends with the service.
@@ -219,10 +260,10 @@ impl Running {
 fn reload(dirs: &Dirs, service: &Service) {
     let read = Config::load(&dirs.config_file(NAME))
         .map_err(StartError::from)
-        .and_then(|config| Ok((refuser(&config)?, config)));
+        .and_then(|config| Ok((keys(&config)?, config)));
     match read {
-        Ok((refuser, config)) => {
-            service.configure(config.rules, refuser, config.recall);
+        Ok((keys, config)) => {
+            service.configure(&config, &keys);
             tracing::info!("configuration read again");
         }
         Err(error) => tracing::error!("kept the old configuration: {}", report::actionable(&error)),

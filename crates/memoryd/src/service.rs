@@ -19,6 +19,7 @@ use bxwire::{
 };
 
 use crate::{
+    config::{Config, Keys},
     denied::Denied,
     edit::Edit,
     files,
@@ -77,9 +78,9 @@ impl Service {
     }
 
     /// Takes a new configuration.
-    pub fn configure(&self, rules: Rules, refuser: Refuser, limits: recall::Limits) {
-        self.store.configure(rules, refuser);
-        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+    pub fn configure(&self, config: &Config, keys: &Keys) {
+        self.store.configure(config.rules.clone(), keys.refuser());
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = config.recall;
         self.hooks.reload();
     }
 

@@ -318,3 +318,19 @@ fn a_broken_file_and_another_version_are_rebuilt() {
     drop(other);
     filled(&world.index());
 }
+
+#[test]
+fn threads_that_are_told_of_the_same_turn_take_it_once() {
+    let world = World::new();
+    let index = world.index();
+    let one = session("one");
+    for turn in 1..=20 {
+        world.say(&one, turn, Label::PRIVATE, "apples");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| index.take_session(&world.logs, &one).unwrap());
+            }
+        });
+        assert_eq!(index.rows().unwrap(), turn * 2);
+    }
+}
