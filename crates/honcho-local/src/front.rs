@@ -8,21 +8,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Clients connected at once; a further one is closed at once.
-const CONNECTIONS_MAX: usize = 512;
+/// Clients connected at once, at four file descriptors each; a further one is closed at once.
+const CONNECTIONS_MAX: usize = 200;
 const COPY_BYTES: usize = 16 * 1024;
 
 pub struct Front {
     address: SocketAddr,
     shared: Arc<Shared>,
-    accepting: Option<JoinHandle<()>>,
+    accepting: Mutex<Option<JoinHandle<()>>>,
 }
+
+/// By the address that the HTTP server sees: the client's socket, and ours to the server.
+type Clients = HashMap<SocketAddr, (Arc<TcpStream>, Arc<TcpStream>)>;
 
 struct Shared {
     upstream: SocketAddr,
     stopping: AtomicBool,
-    /// By the address that the HTTP server sees.
-    clients: Mutex<HashMap<SocketAddr, TcpStream>>,
+    clients: Mutex<Clients>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -46,27 +48,34 @@ impl Front {
         Ok(Self {
             address,
             shared,
-            accepting: Some(accepting),
+            accepting: Mutex::new(Some(accepting)),
         })
     }
 
     /// The client behind a request, named by the address that the HTTP server sees.
-    pub fn client(&self, seen: SocketAddr) -> Option<TcpStream> {
+    pub fn client(&self, seen: SocketAddr) -> Option<Arc<TcpStream>> {
         self.shared
             .clients()
             .get(&seen)
-            .and_then(|client| client.try_clone().ok())
+            .map(|(client, _)| Arc::clone(client))
     }
 
-    pub fn stop(&mut self) {
+    /// Closes every connection and ends every thread of it.
+    pub fn stop(&self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
         // Wakes the blocked accept; the connection itself is dropped there.
         let _ = TcpStream::connect(self.address);
-        if let Some(accepting) = self.accepting.take() {
+        let accepting = self
+            .accepting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(accepting) = accepting {
             let _ = accepting.join();
         }
-        for client in self.shared.clients().values() {
+        for (client, upstream) in self.shared.clients().values() {
             let _ = client.shutdown(Shutdown::Both);
+            let _ = upstream.shutdown(Shutdown::Both);
         }
         let threads: Vec<JoinHandle<()>> = self.shared.threads().drain(..).collect();
         for thread in threads {
@@ -76,7 +85,7 @@ impl Front {
 }
 
 impl Shared {
-    fn clients(&self) -> MutexGuard<'_, HashMap<SocketAddr, TcpStream>> {
+    fn clients(&self) -> MutexGuard<'_, Clients> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,16 +114,18 @@ fn relay(client: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     client.set_nodelay(true)?;
     upstream.set_nodelay(true)?;
     let seen = upstream.local_addr()?;
-    let (client_in, client_out) = (client.try_clone()?, client.try_clone()?);
-    let upstream_in = upstream.try_clone()?;
-    shared.clients().insert(seen, client);
+    let (client, upstream) = (Arc::new(client), Arc::new(upstream));
+    shared
+        .clients()
+        .insert(seen, (Arc::clone(&client), Arc::clone(&upstream)));
+    let (client_in, upstream_in) = (Arc::clone(&client), Arc::clone(&upstream));
     let out = thread::Builder::new()
         .name(String::from("front-out"))
         .spawn({
             let shared = Arc::clone(shared);
             move || {
-                copy(&upstream, &client_out);
-                let _ = client_out.shutdown(Shutdown::Both);
+                copy(&upstream, &client);
+                let _ = client.shutdown(Shutdown::Both);
                 let _ = upstream.shutdown(Shutdown::Both);
                 shared.clients().remove(&seen);
             }

@@ -1,5 +1,26 @@
 //! A small server that speaks Honcho's v3 HTTP API from one SQLite file. The binary serves it; tests
 //! start it in their own process and switch faults on. It never listens beyond the address it is given.
+//!
+//! ```
+//! use honcho_local::{Fault, Options, Rule, Server};
+//!
+//! let server = Server::start(Options::default())?; // A free port; the data in memory.
+//! server.controls().add(Rule::new(Fault::CommitAndDrop).on("POST", "*/messages").times(1));
+//! assert!(server.url().starts_with("http://127.0.0.1:"));
+//! assert!(server.dump("nothing-here").is_ok_and(|dump| dump.is_null()));
+//! # Ok::<(), honcho_local::errors::StartError>(())
+//! ```
+//!
+//! Where it differs from a Honcho with its models and providers:
+//!
+//! - Search and queries go by words, at once; there is no embedding to wait for or to fail.
+//! - Nothing is derived or summarised. Queue status counts what would wait, and its extra member
+//!   `derivation` says that nothing does. A dream is accepted and not dreamt.
+//! - Token counts are estimates.
+//! - A deletion goes through at the first call after its time, rather than in the background.
+//! - In `metadata`, numbers beyond 64 bits lose digits.
+//! - Only text and JSON files can be uploaded.
+//! - Idle connections are kept open.
 #![forbid(unsafe_code)]
 
 mod api;
@@ -10,7 +31,9 @@ pub mod errors;
 mod faults;
 mod filters;
 mod front;
+mod misbehave;
 mod model;
+mod serve;
 mod server;
 mod settings;
 mod store;

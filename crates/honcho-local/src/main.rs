@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
@@ -95,6 +96,8 @@ enum MainError {
     SecretSize { path: PathBuf },
     #[error("cannot watch for signals")]
     Signals(#[source] io::Error),
+    #[error("no more connections could be accepted; start it again")]
+    Deaf,
     #[error("cannot write to stdout")]
     Output(#[source] io::Error),
 }
@@ -139,6 +142,7 @@ fn run(arguments: Arguments) -> Result<(), MainError> {
     });
     let with_model = model.is_some();
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(MainError::Signals)?;
+    let handle = signals.handle();
     let server = Server::start(Options {
         listen: arguments.listen,
         db: arguments.db,
@@ -146,6 +150,7 @@ fn run(arguments: Arguments) -> Result<(), MainError> {
         key_secret,
         model,
         test_controls: arguments.test_controls,
+        on_deaf: Some(Arc::new(move || handle.close())),
         ..Options::default()
     })?;
     print(&format!("listening on {}", server.url()))?;
@@ -157,10 +162,10 @@ fn run(arguments: Arguments) -> Result<(), MainError> {
     if arguments.test_controls {
         tracing::warn!("test controls are on: anybody who reaches this address can break it");
     }
-    signals.forever().next();
+    let signal = signals.forever().next();
     tracing::info!("stopping");
     drop(server);
-    Ok(())
+    signal.map(drop).ok_or(MainError::Deaf)
 }
 
 fn print(line: &str) -> Result<(), MainError> {

@@ -94,10 +94,13 @@ pub fn add(db: &Connection, session: i64, message: &NewMessage<'_>) -> Result<St
 
 pub fn list(db: &Connection, session: i64, filter: &Filter, page: Page) -> Result<Found, Refusal> {
     let order = if page.reverse { "DESC" } else { "ASC" };
-    let sql = format!("SELECT {COLUMNS} WHERE m.session = ?1 ORDER BY m.key {order}");
+    let sql = format!(
+        "SELECT {COLUMNS} WHERE m.session = ?1 AND (?2 IS NULL OR instr(m.metadata, ?2)) \
+         ORDER BY m.key {order}"
+    );
     let mut statement = db.prepare_cached(&sql)?;
     let mut found = Found::empty();
-    for row in statement.query_map([session], read)? {
+    for row in statement.query_map(params![session, filter.needle()], read)? {
         found.take(&row?, filter, page, Message::show);
     }
     Ok(found)

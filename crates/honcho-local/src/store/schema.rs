@@ -5,7 +5,8 @@
 pub const VERSION: i64 = 1;
 
 /// `created_at` and `deleted_at` are microseconds since 1970; JSON is stored compact. The two FTS5
-/// tables hold no text of their own. `uid` is the id that Honcho's queue status shows for a session.
+/// tables hold no text of their own. A message's text comes last, so that looking for metadata does not
+/// have to read past it. `uid` is the id that Honcho's queue status shows for a session.
 pub const TABLES: &str = "
 CREATE TABLE workspaces (
     key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, metadata TEXT NOT NULL,
@@ -31,8 +32,8 @@ CREATE TABLE messages (
     key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
     session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
     peer INTEGER NOT NULL REFERENCES peers ON DELETE CASCADE,
-    content TEXT NOT NULL, metadata TEXT NOT NULL, configuration TEXT NOT NULL,
-    created_at INTEGER NOT NULL, tokens INTEGER NOT NULL
+    metadata TEXT NOT NULL, configuration TEXT NOT NULL, created_at INTEGER NOT NULL,
+    tokens INTEGER NOT NULL, content TEXT NOT NULL
 );
 CREATE INDEX messages_by_session ON messages (session, key);
 CREATE INDEX messages_by_peer ON messages (peer, key);

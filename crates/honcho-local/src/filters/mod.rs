@@ -1,10 +1,14 @@
 //! Honcho's filter language: read once from a request, then asked row by row. Used by every list,
 //! search and query; an unknown field is refused, never skipped.
 
+mod models;
+
 use serde_json::{Map, Value};
 
 use crate::clock;
 use crate::errors::Refusal;
+
+pub use models::{CONCLUSION, Kind, MESSAGE, Model, PEER, SESSION, WORKSPACE};
 
 /// How deep `AND`, `OR` and `NOT` may nest.
 pub const FILTER_DEPTH_MAX: usize = 5;
@@ -19,80 +23,6 @@ const OPERATORS: [&str; 8] = [
     "contains",
     "icontains",
 ];
-
-/// What kind of thing a column holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Text,
-    Number,
-    Time,
-    Flag,
-    Metadata,
-    List,
-}
-
-/// The columns that one kind of row may be filtered by; several names may mean one column.
-pub struct Model {
-    pub name: &'static str,
-    pub columns: &'static [(&'static str, &'static str, Kind)],
-}
-
-pub const WORKSPACE: Model = Model {
-    name: "Workspace",
-    columns: &[
-        ("id", "id", Kind::Text),
-        ("metadata", "metadata", Kind::Metadata),
-        ("created_at", "created_at", Kind::Time),
-    ],
-};
-pub const PEER: Model = Model {
-    name: "Peer",
-    columns: &[
-        ("id", "id", Kind::Text),
-        ("workspace_id", "workspace_id", Kind::Text),
-        ("metadata", "metadata", Kind::Metadata),
-        ("created_at", "created_at", Kind::Time),
-    ],
-};
-pub const SESSION: Model = Model {
-    name: "Session",
-    columns: &[
-        ("id", "id", Kind::Text),
-        ("workspace_id", "workspace_id", Kind::Text),
-        ("is_active", "is_active", Kind::Flag),
-        ("metadata", "metadata", Kind::Metadata),
-        ("created_at", "created_at", Kind::Time),
-    ],
-};
-pub const MESSAGE: Model = Model {
-    name: "Message",
-    columns: &[
-        ("peer_id", "peer_id", Kind::Text),
-        ("session_id", "session_id", Kind::Text),
-        ("workspace_id", "workspace_id", Kind::Text),
-        ("created_at", "created_at", Kind::Time),
-        ("token_count", "token_count", Kind::Number),
-        ("metadata", "metadata", Kind::Metadata),
-    ],
-};
-pub const CONCLUSION: Model = Model {
-    name: "Document",
-    columns: &[
-        ("id", "id", Kind::Text),
-        ("content", "content", Kind::Text),
-        ("observer_id", "observer_id", Kind::Text),
-        ("observer", "observer_id", Kind::Text),
-        ("observed_id", "observed_id", Kind::Text),
-        ("observed", "observed_id", Kind::Text),
-        ("session_id", "session_id", Kind::Text),
-        ("workspace_id", "workspace_id", Kind::Text),
-        ("level", "level", Kind::Text),
-        ("created_at", "created_at", Kind::Time),
-        ("times_derived", "times_derived", Kind::Number),
-        ("source_ids", "source_ids", Kind::List),
-        ("metadata", "metadata", Kind::Metadata),
-    ],
-};
 
 /// One column of one row.
 pub enum Cell<'a> {
@@ -320,6 +250,16 @@ fn read_metadata(value: &Value) -> Result<Filter, Refusal> {
 }
 
 impl Filter {
+    /// A text that stored metadata must hold for the row to match, where there is one. Most rows of a
+    /// lookup by metadata are ruled out by it alone, without being decoded.
+    pub fn needle(&self) -> Option<&str> {
+        match self {
+            Self::All(parts) => parts.iter().find_map(Self::needle),
+            Self::Metadata { needle, .. } => needle.as_deref(),
+            _ => None,
+        }
+    }
+
     pub fn matches(&self, row: &dyn Row) -> bool {
         match self {
             Self::All(parts) => parts.iter().all(|part| part.matches(row)),
@@ -334,17 +274,10 @@ impl Filter {
                     Err(_) => false,
                 },
             },
-            Self::Metadata { key, needle, test } => {
+            Self::Metadata { key, test, .. } => {
                 let Cell::Json(text) = row.cell("metadata") else {
                     return false;
                 };
-                // Stored compact, so a text member that is there shows up literally; most rows end here.
-                if needle
-                    .as_ref()
-                    .is_some_and(|needle| !text.contains(needle.as_str()))
-                {
-                    return false;
-                }
                 let Ok(Value::Object(map)) = serde_json::from_str::<Value>(text) else {
                     return false;
                 };
