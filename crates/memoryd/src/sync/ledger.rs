@@ -270,7 +270,11 @@ impl Ledger {
         }
         let order = self.items.len() as u64;
         self.items.push(decided.item.clone());
-        if let (Some(from), Some(session)) = (&decided.from, &decided.session) {
+        // The agent is alone in the fleet's sessions: they say nothing of who has spoken.
+        let of_fleet = |step: &Step| matches!(step, Step::Note { .. });
+        if let (Some(from), Some(session)) = (&decided.from, &decided.session)
+            && !decided.steps.iter().any(of_fleet)
+        {
             self.sessions.insert(from.clone(), session.clone());
         }
         for (index, step) in decided.steps.iter().enumerate() {

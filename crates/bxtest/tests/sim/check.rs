@@ -1,0 +1,314 @@
+//! The guarantees, looked for in what Honcho really holds and in what the disks really say.
+
+use std::collections::BTreeMap;
+
+use bxwire::{Class, EditId, ItemId, Label, SessionId, log};
+use memoryd::sync::{
+    config::Role,
+    decide::SkipReason,
+    ledger::{Step, StepRef, StepState},
+};
+
+use crate::world::World;
+
+impl World {
+    /// After every step.
+    pub fn check(&mut self) {
+        self.check_labels();
+        self.check_trusted();
+        self.check_once();
+    }
+
+    /// G4: no label falls, whoever restarts; and what left a daemon is never above what it says.
+    fn check_labels(&mut self) {
+        for session in &self.sessions {
+            let in_log = log::session_label(&session.records);
+            assert!(
+                in_log.covers(session.truth),
+                "loopd's log says {in_log}, the session read {}",
+                session.truth
+            );
+            let (log_floor, broker_floor) = self
+                .floor
+                .entry(session.id.clone())
+                .or_insert((in_log, Label::default()));
+            assert!(in_log.covers(*log_floor), "loopd's label fell");
+            *log_floor = in_log;
+            if let Some(broker) = &self.broker {
+                let label = broker.label(&session.id);
+                // What was raised in memory alone may be lost with it; what was released may not.
+                let released = session
+                    .records
+                    .iter()
+                    .filter(|record| {
+                        matches!(
+                            record.body,
+                            log::Body::ToolResult {
+                                from_broker: true,
+                                ..
+                            }
+                        )
+                    })
+                    .filter_map(|record| record.body.label())
+                    .fold(Label::default(), Label::join);
+                assert!(label.covers(released), "brokerd forgot what it released");
+                assert!(label.covers(*broker_floor), "brokerd's durable label fell");
+                *broker_floor = broker_floor.join(released);
+            }
+        }
+    }
+
+    fn truth_of_turn(&self, session: &SessionId, turn: u64) -> Label {
+        let found = self.sessions.iter().find(|found| found.id == *session);
+        *found
+            .and_then(|found| found.truth_at.get(&turn))
+            .expect("a turn that has ended")
+    }
+
+    fn truth_of(&self, item: &ItemId) -> Label {
+        match item {
+            ItemId::Turn { session, turn } => self.truth_of_turn(session, *turn),
+            ItemId::Edit(id) => self.edit_truth[id],
+        }
+    }
+
+    /// G1: what is in the trusted workspace was clean and at most private; nothing secret is anywhere.
+    fn check_trusted(&self) {
+        for role in Role::ALL {
+            for (_, stored) in self.honcho.messages(role) {
+                let truth = self.truth_of(&stored.message.item);
+                assert!(
+                    truth.class < Class::Secret,
+                    "{:?} was secret",
+                    stored.message.item
+                );
+                assert!(
+                    role != Role::Trusted || !truth.is_untrusted(),
+                    "{:?} is in the trusted workspace",
+                    stored.message.item
+                );
+            }
+        }
+        for conclusion in &self.honcho.spaces[&Role::Trusted].conclusions {
+            let truth = self.truth_of(&ItemId::Edit(edit_of(&conclusion.content)));
+            assert!(
+                truth.class < Class::Secret && !truth.is_untrusted(),
+                "{} is in the trusted workspace",
+                conclusion.content
+            );
+        }
+        for role in [Role::Untrusted, Role::Fleet] {
+            assert!(self.honcho.spaces[&role].conclusions.is_empty());
+        }
+    }
+
+    /// G6: nothing is there twice, and G5: nothing was decided twice (the ledger refuses to read it).
+    fn check_once(&self) {
+        for ((role, item, part), count) in self.honcho.counts() {
+            assert!(
+                count == 1 || self.retried.contains(&item),
+                "{item} part {part} is {count} times in {role:?}"
+            );
+        }
+        let mut conclusions = BTreeMap::<_, usize>::new();
+        for found in &self.honcho.spaces[&Role::Trusted].conclusions {
+            *conclusions
+                .entry((&found.content, &found.session))
+                .or_default() += usize::from(!found.deleted);
+        }
+        for ((content, session), count) in conclusions {
+            assert!(count <= 1, "`{content}` is {count} times in {session}");
+        }
+    }
+
+    /// Once everything works for long enough.
+    pub fn check_end(&mut self) {
+        self.check();
+        let outbox = self.outbox.as_ref().expect("memoryd runs");
+        let ledger = outbox.ledger();
+        assert_eq!(outbox.undecided().count(), 0, "turns are undecided");
+        // Every turn and edit has its decision.
+        for session in &self.sessions {
+            for turn in session.truth_at.keys() {
+                let item = ItemId::Turn {
+                    session: session.id.clone(),
+                    turn: *turn,
+                };
+                assert!(ledger.entry(&item).is_some(), "{item} was never decided");
+            }
+        }
+        for edit in &self.edits {
+            assert!(
+                ledger.entry(&ItemId::Edit(edit.id)).is_some(),
+                "{} was lost",
+                edit.id
+            );
+        }
+        for entry in ledger.entries() {
+            let item = &entry.decided.item;
+            for (index, state) in entry.states.iter().enumerate() {
+                let step = StepRef {
+                    item: item.clone(),
+                    step: index,
+                };
+                let role = ledger.place(&step).expect("a place").role;
+                match state {
+                    StepState::Waiting | StepState::Trying(_) => {
+                        assert!(
+                            outbox.in_doubt(&step) || waits_for_doubt(outbox, &step),
+                            "{item} still waits"
+                        );
+                    }
+                    StepState::Sent { ids, .. } => {
+                        for id in ids {
+                            assert!(
+                                self.is_there(role, id),
+                                "{item} is recorded as sent and is not there"
+                            );
+                        }
+                    }
+                    StepState::Failed { .. } | StepState::Withdrawn | StepState::Cancelled => {}
+                }
+            }
+            self.check_decision(entry.decided.skip, item, &entry.decided.steps);
+        }
+        self.check_order();
+    }
+
+    /// G5: a decision is never cleaner than one made at once would have been.
+    fn check_decision(&self, skip: Option<SkipReason>, item: &ItemId, steps: &[Step]) {
+        if skip.is_some() {
+            return;
+        }
+        let truth = self.truth_of(item);
+        for step in steps {
+            let trusted = matches!(
+                step,
+                Step::Messages {
+                    role: Role::Trusted,
+                    ..
+                } | Step::Conclude { .. }
+            );
+            assert!(
+                !trusted || (!truth.is_untrusted() && truth.class < Class::Secret),
+                "{item} was decided cleaner than it was"
+            );
+        }
+    }
+
+    fn is_there(&self, role: Role, id: &str) -> bool {
+        let message = self
+            .honcho
+            .messages(role)
+            .any(|(_, stored)| stored.id == id);
+        let space = &self.honcho.spaces[&role];
+        message || space.conclusions.iter().any(|found| found.id == id)
+    }
+
+    /// Within a Honcho session turns are in order, but for those the owner had tried again.
+    fn check_order(&self) {
+        for role in Role::ALL {
+            let mut last = BTreeMap::<&str, u64>::new();
+            for (session, stored) in self.honcho.messages(role) {
+                if let ItemId::Turn { turn, .. } = stored.message.item
+                    && !self.retried.contains(&stored.message.item)
+                {
+                    let before = last.insert(session, turn).unwrap_or(0);
+                    assert!(before <= turn, "turn {turn} after {before} in {session}");
+                }
+            }
+        }
+    }
+}
+
+/// A step that takes back what nobody knows to be there waits with it.
+fn waits_for_doubt(outbox: &memoryd::sync::outbox::Outbox, step: &StepRef) -> bool {
+    match outbox.ledger().step(step) {
+        Some(Step::Unconclude { of } | Step::Retract { of }) => outbox.in_doubt(of),
+        _ => false,
+    }
+}
+
+/// The edit whose text a conclusion is: `entry of e7`.
+fn edit_of(content: &str) -> EditId {
+    content
+        .rsplit(' ')
+        .next()
+        .and_then(|id| id.parse().ok())
+        .expect("a text of this world's")
+}
+
+/// What the runs together came across.
+#[derive(Debug, Default)]
+pub struct Coverage {
+    happened: BTreeMap<&'static str, u64>,
+    faults: BTreeMap<&'static str, u64>,
+    skipped: BTreeMap<SkipReason, u64>,
+    ended: BTreeMap<&'static str, u64>,
+    sent: BTreeMap<Role, u64>,
+}
+
+impl Coverage {
+    pub fn add(&mut self, world: &World) {
+        for (what, count) in &world.counts {
+            *self.happened.entry(what).or_default() += count;
+        }
+        for (fault, count) in &world.honcho.faults {
+            *self.faults.entry(fault).or_default() += count;
+        }
+        let Some(outbox) = &world.outbox else { return };
+        for entry in outbox.ledger().entries() {
+            if let Some(reason) = entry.decided.skip {
+                *self.skipped.entry(reason).or_default() += 1;
+            }
+            for (step, state) in entry.states.iter().enumerate() {
+                let (name, sent) = match state {
+                    StepState::Waiting => ("waiting", false),
+                    StepState::Trying(_) => ("in doubt", false),
+                    StepState::Sent { found: true, .. } => ("found after doubt", true),
+                    StepState::Sent { .. } => ("sent", true),
+                    StepState::Failed { .. } => ("failed", false),
+                    StepState::Withdrawn => ("withdrawn", false),
+                    StepState::Cancelled => ("cancelled", false),
+                };
+                *self.ended.entry(name).or_default() += 1;
+                let step = StepRef {
+                    item: entry.decided.item.clone(),
+                    step,
+                };
+                if let Some(place) = outbox.ledger().place(&step).filter(|_| sent) {
+                    *self.sent.entry(place.role).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    /// A simulation that meets nothing proves nothing.
+    pub fn is_enough(&self) {
+        for role in Role::ALL {
+            assert!(
+                self.sent.get(&role).is_some_and(|count| *count >= 50),
+                "{self:?}"
+            );
+        }
+        for end in ["sent", "found after doubt", "withdrawn", "cancelled"] {
+            assert!(
+                self.ended.get(end).is_some_and(|count| *count >= 10),
+                "{end}: {self:?}"
+            );
+        }
+        for reason in [
+            SkipReason::NotReplied,
+            SkipReason::NotInteractive,
+            SkipReason::Empty,
+            SkipReason::NoSpeaker,
+            SkipReason::Excluded,
+            SkipReason::SecretClass,
+            SkipReason::SecretText,
+        ] {
+            assert!(self.skipped.contains_key(&reason), "{reason:?}: {self:?}");
+        }
+        assert!(self.faults.len() >= 10, "{self:?}");
+        assert!(self.happened.len() >= 8, "{self:?}");
+    }
+}

@@ -1,0 +1,343 @@
+//! A Honcho that keeps what it is told and misbehaves as the seed says. It never forgives a request that a real
+//! one would have punished: a message to a session that was not made is a failed run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bxcore::clock::Millis;
+use bxwire::ItemId;
+use memoryd::sync::{
+    config::Role,
+    request::{Answer, Failure, Message, Request},
+};
+
+use crate::random::Random;
+
+/// Longest time a request goes on after its client has given up, in milliseconds: the lock's wait and the
+/// longest stall that were measured, together.
+const LATE_MS_MAX: u64 = 13_000;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    pub id: String,
+    pub message: Message,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conclusion {
+    pub id: String,
+    pub session: String,
+    pub peer: String,
+    pub content: String,
+    pub deleted: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct Space {
+    pub exists: bool,
+    pub all_off: bool,
+    pub peers: BTreeSet<String>,
+    /// Members and messages of each session.
+    pub sessions: BTreeMap<String, (BTreeSet<String>, Vec<Stored>)>,
+    pub conclusions: Vec<Conclusion>,
+}
+
+#[derive(Debug)]
+pub struct Honcho {
+    pub spaces: BTreeMap<Role, Space>,
+    /// Nobody listens.
+    pub down: bool,
+    /// The embedding provider is down: conclusions are 500, messages are taken.
+    pub embedding_down: bool,
+    pub key_refused: Option<Role>,
+    /// Requests that are still being carried out although nobody waits for them.
+    late: Vec<(Millis, Request)>,
+    ids: u64,
+    pub faults: BTreeMap<&'static str, u64>,
+}
+
+impl Honcho {
+    pub fn new(random: &mut Random) -> Self {
+        let mut spaces: BTreeMap<Role, Space> =
+            Role::ALL.map(|role| (role, Space::default())).into();
+        if random.one_in(3) {
+            // Somebody touched the fleet workspace before us: it derives.
+            if let Some(fleet) = spaces.get_mut(&Role::Fleet) {
+                fleet.exists = true;
+            }
+        }
+        Self {
+            spaces,
+            down: false,
+            embedding_down: false,
+            key_refused: None,
+            late: Vec::new(),
+            ids: 0,
+            faults: BTreeMap::new(),
+        }
+    }
+
+    /// Lets late requests commit whose time has come.
+    pub fn catch_up(&mut self, now: Millis) {
+        let (due, late) = std::mem::take(&mut self.late)
+            .into_iter()
+            .partition(|(at, _)| *at <= now);
+        self.late = late;
+        let due: Vec<_> = due;
+        for (_, request) in due {
+            let _ = self.commit(&request);
+        }
+    }
+
+    /// Everything works again, and nothing is on its way any more.
+    pub fn heal(&mut self) {
+        self.down = false;
+        self.embedding_down = false;
+        self.key_refused = None;
+        self.catch_up(Millis(i64::MAX));
+    }
+
+    pub fn call(
+        &mut self,
+        request: &Request,
+        now: Millis,
+        faults: bool,
+        random: &mut Random,
+    ) -> Result<Answer, Failure> {
+        self.catch_up(now);
+        if self.down {
+            self.count("down");
+            return Err(Failure::NotReached { kind: "down" });
+        }
+        if self.key_refused == Some(request.role()) {
+            self.count("key refused");
+            return Err(Failure::KeyRefused { status: 401 });
+        }
+        if self.embedding_down && matches!(request, Request::Conclude { .. }) {
+            self.count("embedding down");
+            return Err(server_error());
+        }
+        if faults && random.one_in(6) {
+            return self.misbehave(request, now, random);
+        }
+        self.commit(request)
+    }
+
+    fn misbehave(
+        &mut self,
+        request: &Request,
+        now: Millis,
+        random: &mut Random,
+    ) -> Result<Answer, Failure> {
+        let lost = |kind| Failure::Unknown { kind, status: None };
+        match random.below(8) {
+            0 => {
+                self.count("dropped before it was carried out");
+                Err(lost("closed"))
+            }
+            1 => {
+                self.count("carried out, answer dropped");
+                self.commit(request).and(Err(lost("closed")))
+            }
+            2 => {
+                self.count("500 before it was carried out");
+                Err(server_error())
+            }
+            3 => {
+                self.count("500 after it was carried out");
+                self.commit(request).and(Err(server_error()))
+            }
+            4 => {
+                self.count("carried out late");
+                let at = now.plus_ms(random.below(LATE_MS_MAX));
+                self.late.push((at, request.clone()));
+                Err(lost("timeout"))
+            }
+            5 => {
+                self.count("busy");
+                Err(Failure::Later { status: 429 })
+            }
+            6 => {
+                self.count("an answer that is too large");
+                self.commit(request).and(Err(lost("too large")))
+            }
+            _ => {
+                self.count("not reached");
+                Err(Failure::NotReached { kind: "refused" })
+            }
+        }
+    }
+
+    fn count(&mut self, fault: &'static str) {
+        *self.faults.entry(fault).or_default() += 1;
+    }
+
+    fn id(&mut self) -> String {
+        self.ids += 1;
+        format!("id{}", self.ids)
+    }
+
+    fn commit(&mut self, request: &Request) -> Result<Answer, Failure> {
+        let role = request.role();
+        let gone = Failure::Gone { status: 404 };
+        if let Request::AddMessages {
+            session, messages, ..
+        } = request
+        {
+            let made: Vec<_> = messages
+                .iter()
+                .map(|message| Stored {
+                    id: self.id(),
+                    message: message.clone(),
+                })
+                .collect();
+            let ids = made.iter().map(|stored| stored.id.clone()).collect();
+            let space = self.space(role);
+            let found = space.sessions.get_mut(session);
+            let (members, stored) = found.expect("a message was sent before its session was made");
+            for message in messages {
+                assert!(
+                    members.contains(&message.peer),
+                    "a message of a peer who was not made a member first"
+                );
+            }
+            stored.extend(made);
+            return Ok(Answer::Created(ids));
+        }
+        let new_id = self.id();
+        let space = self.space(role);
+        Ok(match request {
+            Request::Probe { .. } => Answer::Done,
+            Request::Workspace { .. } => {
+                if !space.exists {
+                    space.exists = true;
+                    space.all_off = role == Role::Fleet;
+                }
+                Answer::Workspace {
+                    all_off: space.all_off,
+                }
+            }
+            Request::Repair { .. } => {
+                space.all_off = true;
+                Answer::Workspace { all_off: true }
+            }
+            Request::Peer { peer, .. } => {
+                assert!(space.exists, "a peer was made before its workspace");
+                assert!(
+                    role != Role::Fleet || space.all_off,
+                    "the fleet was written to while it derives"
+                );
+                space.peers.insert(peer.clone());
+                Answer::Done
+            }
+            Request::Session { session, .. } => {
+                let members = space.sessions.entry(session.name.clone()).or_default();
+                members.0.extend(session.speakers.iter().cloned());
+                members.0.insert("boxmaker".into());
+                for member in &members.0 {
+                    assert!(space.peers.contains(member), "a member who is no peer yet");
+                }
+                Answer::Done
+            }
+            Request::AddMessages { .. } => return Err(gone),
+            Request::FindMessages { session, items, .. } => {
+                let stored = space
+                    .sessions
+                    .get(session)
+                    .map(|(_, stored)| stored.as_slice());
+                let found = stored
+                    .unwrap_or_default()
+                    .iter()
+                    .filter(|stored| items.contains(&stored.message.item))
+                    .map(|stored| {
+                        let message = &stored.message;
+                        (message.item.clone(), message.part, stored.id.clone())
+                    })
+                    .collect();
+                Answer::Messages(found)
+            }
+            Request::Conclude {
+                session,
+                peer,
+                content,
+                ..
+            } => {
+                if !space.peers.contains(peer) || !space.sessions.contains_key(session) {
+                    return Err(gone);
+                }
+                space.conclusions.push(Conclusion {
+                    id: new_id.clone(),
+                    session: session.clone(),
+                    peer: peer.clone(),
+                    content: content.clone(),
+                    deleted: false,
+                });
+                Answer::Created(vec![new_id])
+            }
+            Request::FindConclusions {
+                session,
+                peer,
+                content,
+                ..
+            } => Answer::Conclusions(
+                space
+                    .conclusions
+                    .iter()
+                    .rev()
+                    .filter(|found| {
+                        !found.deleted
+                            && found.session == *session
+                            && found.peer == *peer
+                            && found.content == *content
+                    })
+                    .map(|found| found.id.clone())
+                    .collect(),
+            ),
+            Request::Unconclude { id, .. } => {
+                let found = space
+                    .conclusions
+                    .iter_mut()
+                    .find(|found| found.id == *id && !found.deleted);
+                match found {
+                    Some(found) => found.deleted = true,
+                    None => return Err(gone),
+                }
+                Answer::Created(Vec::new())
+            }
+        })
+    }
+
+    fn space(&mut self, role: Role) -> &mut Space {
+        self.spaces.entry(role).or_default()
+    }
+
+    /// Every message of a workspace with its session.
+    pub fn messages(&self, role: Role) -> impl Iterator<Item = (&str, &Stored)> {
+        self.spaces[&role]
+            .sessions
+            .iter()
+            .flat_map(|(session, (_, stored))| {
+                stored.iter().map(move |stored| (session.as_str(), stored))
+            })
+    }
+
+    /// How often each part of each item is there.
+    pub fn counts(&self) -> BTreeMap<(Role, ItemId, usize), usize> {
+        let mut counts = BTreeMap::new();
+        for role in Role::ALL {
+            for (_, stored) in self.messages(role) {
+                let message = &stored.message;
+                *counts
+                    .entry((role, message.item.clone(), message.part))
+                    .or_default() += 1;
+            }
+        }
+        counts
+    }
+}
+
+fn server_error() -> Failure {
+    Failure::Unknown {
+        kind: "server error",
+        status: Some(500),
+    }
+}

@@ -1,0 +1,715 @@
+//! Sessions, three daemons' cores and their disks, and the people and accidents that drive them. What really
+//! happened is kept beside what the daemons believe.
+
+use std::collections::{BTreeMap, HashMap};
+
+use brokerd::labels::{self, Labels};
+use bxcore::clock::Millis;
+use bxsanitize::Refuser;
+use bxwire::{
+    Audience, Class, EditId, ItemId, Label, Origin, SessionId, Speaker, Trust,
+    links::{memory_tools::About, session_state::SessionState},
+    log::{self, Body, Outcome as TurnOutcome, Record},
+};
+use memoryd::{
+    edit::{By, Change, Edit},
+    logs::{Cursor, Turn},
+    sync::{
+        config::{HonchoConfig, SyncLimits},
+        ledger::{self, Ledger, Line},
+        outbox::{LoadError, Outbox, Outcome, Task},
+        texts,
+    },
+};
+
+use crate::{honcho::Honcho, random::Random};
+
+/// Sessions at once.
+const SESSIONS: u8 = 4;
+
+/// One conversation.
+pub struct Session {
+    pub id: SessionId,
+    /// loopd's log, durable.
+    pub records: Vec<Record>,
+    /// The turn that is running.
+    pub open: Option<u64>,
+    pub turns: u64,
+    /// The join of everything that really came in.
+    pub truth: Label,
+    /// The same, at the end of each turn.
+    pub truth_at: BTreeMap<u64, Label>,
+    source: &'static str,
+}
+
+pub struct World {
+    pub random: Random,
+    pub now: Millis,
+    pub sessions: Vec<Session>,
+    pub honcho: Honcho,
+    pub config: HonchoConfig,
+    /// brokerd: running or not, and its disk.
+    pub broker: Option<Labels>,
+    pub broker_disk: Vec<String>,
+    broker_disk_full: bool,
+    /// memoryd: running or not, and its disk.
+    pub outbox: Option<Outbox>,
+    pub ledger_disk: Vec<String>,
+    ledger_disk_full: bool,
+    cursors: HashMap<SessionId, Cursor>,
+    /// The journal, durable, and what was true of the session at each edit.
+    pub edits: Vec<Edit>,
+    pub edit_truth: HashMap<EditId, Label>,
+    /// Entries in identity and notes, so that an undo has something to undo.
+    undone: std::collections::BTreeSet<EditId>,
+    /// The last word of brokerd on each session, in this run of memoryd.
+    last_word: HashMap<SessionId, SessionState>,
+    /// Items the owner told to try again: only those may be there twice.
+    pub retried: std::collections::BTreeSet<ItemId>,
+    /// The lowest label each session ever had, by daemon, to see that none falls.
+    pub floor: HashMap<SessionId, (Label, Label)>,
+    pub counts: BTreeMap<&'static str, u64>,
+    faults: bool,
+    refuser: Refuser,
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let sessions = (0..SESSIONS)
+            .map(|n| {
+                let id = SessionId::new("20260131", [n; 12]).expect("a session id");
+                let source = *random.pick(&["chat", "chat", "home:noisy"]);
+                Session {
+                    records: vec![Record {
+                        seq: 1,
+                        at: Millis(1_000).to_string(),
+                        body: Body::Session {
+                            session: id.clone(),
+                            source: source.into(),
+                            audience: Audience::Owner {},
+                        },
+                    }],
+                    id,
+                    open: None,
+                    turns: 0,
+                    truth: Label::default(),
+                    truth_at: BTreeMap::new(),
+                    source,
+                }
+            })
+            .collect();
+        let owner = speaker("local", "owner");
+        let mut world = Self {
+            honcho: Honcho::new(&mut random),
+            config: HonchoConfig {
+                url: "http://127.0.0.1:1".into(),
+                agent: "boxmaker".into(),
+                owner: "owner".into(),
+                owner_speakers: vec![owner],
+                trusted: "t".into(),
+                untrusted: "u".into(),
+                fleet: "f".into(),
+                exclude_speakers: vec![speaker("home", "excluded")],
+                exclude_sources: vec!["home:noisy".into()],
+                keys: BTreeMap::new(),
+                limits: SyncLimits::default(),
+            },
+            random,
+            now: Millis(2_000),
+            sessions,
+            broker: Some(Labels::default()),
+            broker_disk: Vec::new(),
+            broker_disk_full: false,
+            outbox: None,
+            ledger_disk: Vec::new(),
+            ledger_disk_full: false,
+            cursors: HashMap::new(),
+            edits: Vec::new(),
+            edit_truth: HashMap::new(),
+            undone: std::collections::BTreeSet::new(),
+            last_word: HashMap::new(),
+            retried: std::collections::BTreeSet::new(),
+            floor: HashMap::new(),
+            counts: BTreeMap::new(),
+            faults: true,
+            refuser: Refuser::new(&[]),
+        };
+        world.start_memoryd();
+        world
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    /// One thing happens.
+    pub fn step(&mut self) {
+        match self.random.below(100) {
+            0..=27 => self.talk(),
+            28..=84 => self.run_memoryd(),
+            85..=91 => {
+                let ms = *self
+                    .random
+                    .pick(&[1, 50, 900, 5_000, 61_000, 181_000, 700_000]);
+                self.now = self.now.plus_ms(ms);
+            }
+            92 => {
+                self.honcho.down = !self.honcho.down;
+                self.count("honcho up or down");
+            }
+            93 => self.honcho.embedding_down = !self.honcho.embedding_down,
+            94 => self.refuse_a_key(),
+            95 => self.broker_dies(),
+            96 => self.memoryd_dies(),
+            97 => {
+                self.broker_disk_full = self.random.one_in(3);
+                self.ledger_disk_full = self.random.one_in(3);
+            }
+            98 => self.undo(),
+            _ => self.owner(),
+        }
+        if self.broker.is_none() && self.random.one_in(8) {
+            self.start_broker();
+        }
+        if self.outbox.is_none() && self.random.one_in(4) {
+            self.start_memoryd();
+        }
+    }
+
+    // ---- conversations ------------------------------------------------------------------------------
+
+    fn talk(&mut self) {
+        let at = usize::try_from(self.random.below(SESSIONS.into())).unwrap_or(0);
+        match self.sessions[at].open {
+            None => self.begin(at),
+            Some(_) if self.random.one_in(3) => self.end(at),
+            Some(_) if self.random.one_in(3) => self.remember(at),
+            Some(_) => self.tool(at),
+        }
+    }
+
+    fn record(&mut self, at: usize, body: Body) {
+        let record = Record {
+            seq: self.sessions[at].records.len() as u64 + 1,
+            at: self.now.to_string(),
+            body,
+        };
+        self.sessions[at].records.push(record);
+    }
+
+    fn begin(&mut self, at: usize) {
+        let session = &mut self.sessions[at];
+        session.turns += 1;
+        session.open = Some(session.turns);
+        let turn = session.turns;
+        let name = format!("{} {turn}", session.id);
+        let marked = self.random.one_in(20);
+        let label = Label::new(
+            Class::Private,
+            if marked {
+                Trust::Untrusted
+            } else {
+                Trust::Trusted
+            },
+        );
+        self.sessions[at].truth = self.sessions[at].truth.join(label);
+        let speaker = match self.random.below(12) {
+            0 => None,
+            1 => Some(speaker("home", "excluded")),
+            2 => Some(speaker("home", "some.one")),
+            3 => Some(speaker("home", "owner")),
+            _ => Some(speaker("local", "owner")),
+        };
+        let origin = match self.random.below(15) {
+            0 => Origin::Scheduled,
+            1 => Origin::Synthetic,
+            _ => Origin::Interactive,
+        };
+        let text = match self.random.below(25) {
+            0 => String::new(),
+            1 => format!("words of {name} with {}_{}", "ghp", "a1B2".repeat(9)),
+            _ => format!("words of {name}"),
+        };
+        self.record(
+            at,
+            Body::User {
+                turn,
+                key: name,
+                text,
+                speaker,
+                origin,
+                label,
+                source: None,
+            },
+        );
+    }
+
+    /// loopd calls a tool, as it does: its own label goes along, brokerd's answer comes back labelled.
+    fn tool(&mut self, at: usize) {
+        let result = *self.random.pick(&[
+            Label::PRIVATE,
+            Label::PRIVATE,
+            Label::new(Class::Public, Trust::Trusted),
+            Label::PRIVATE,
+            Label::UNLABELLED,
+            Label::new(Class::Secret, Trust::Trusted),
+        ]);
+        // Rarely: most sessions stay clean for a while.
+        let result = if self.random.one_in(3) {
+            result
+        } else {
+            Label::PRIVATE
+        };
+        let released = self.join_at_broker(at, result);
+        let turn = self.sessions[at].open.unwrap_or(1);
+        let (label, from_broker) = match released {
+            Some(label) => {
+                self.sessions[at].truth = self.sessions[at].truth.join(result);
+                (label, true)
+            }
+            // loopd's own words about a broker that is away.
+            None => (Label::new(Class::Public, Trust::Trusted), false),
+        };
+        self.record(
+            at,
+            Body::ToolResult {
+                turn,
+                call: "abc".parse().expect("a call id"),
+                tool: "read_file".into(),
+                text: "result".into(),
+                label: Some(label),
+                from_broker,
+            },
+        );
+    }
+
+    /// What brokerd does for a call: loopd's label first, then the result's, each durable before anything
+    /// leaves. `None`: nothing left.
+    fn join_at_broker(&mut self, at: usize, result: Label) -> Option<Label> {
+        let session = self.sessions[at].id.clone();
+        let ours = log::session_label(&self.sessions[at].records);
+        for label in [ours, result] {
+            let joined = self.broker.as_ref()?.join(&session, label, &[]);
+            if let Some(record) = &joined.record {
+                if self.random.one_in(60) {
+                    // Killed between two instants: before the line, or after it and before the answer.
+                    if self.random.one_in(2) {
+                        self.broker_disk.push(line(record));
+                    }
+                    self.broker = None;
+                    self.count("brokerd killed in a call");
+                    return None;
+                }
+                if self.broker_disk_full {
+                    self.broker.as_mut()?.failed(&joined);
+                    self.count("brokerd withheld a result");
+                    return None;
+                }
+                self.broker_disk.push(line(record));
+            }
+            self.broker.as_mut()?.commit(&joined);
+        }
+        Some(result)
+    }
+
+    /// The memory tool: an edit with the label that brokerd passes on.
+    fn remember(&mut self, at: usize) {
+        if self.join_at_broker(at, Label::PRIVATE).is_none() {
+            return;
+        }
+        let Some(broker) = &self.broker else { return };
+        let label = broker.label(&self.sessions[at].id);
+        let id = EditId(self.edits.len() as u64 + 1);
+        let clean = !label.is_untrusted() && label.class < Class::Secret;
+        let change = if clean && self.random.one_in(2) {
+            Change::Added {
+                about: About::User,
+                entry: format!("u{}", id.0),
+                text: format!("entry of {id}"),
+            }
+        } else {
+            Change::Noted {
+                note: format!("n{}", id.0),
+                text: format!("note of {id}"),
+            }
+        };
+        let by = By::Session {
+            session: self.sessions[at].id.clone(),
+            turn: self.sessions[at].open.unwrap_or(1),
+            speaker: Some(speaker("local", "owner")),
+        };
+        self.journal(id, by, vec![change], None, label);
+        self.edit_truth.insert(id, self.sessions[at].truth);
+    }
+
+    fn journal(
+        &mut self,
+        id: EditId,
+        by: By,
+        changes: Vec<Change>,
+        undoes: Option<EditId>,
+        label: Label,
+    ) {
+        self.edits.push(Edit {
+            id,
+            at: self.now.to_string(),
+            by,
+            what: "test".into(),
+            changes,
+            undoes,
+            label,
+            kept_local: None,
+            files: Vec::new(),
+        });
+        if !self.random.one_in(10) {
+            self.read_edits();
+        }
+    }
+
+    fn undo(&mut self) {
+        let open: Vec<_> = self
+            .edits
+            .iter()
+            .filter(|edit| !self.undone.contains(&edit.id))
+            .map(|edit| edit.id)
+            .collect();
+        if open.is_empty() {
+            return;
+        }
+        let of = *self.random.pick(&open);
+        let index = usize::try_from(of.0 - 1).unwrap_or(0);
+        let changes = self.edits[index]
+            .changes
+            .iter()
+            .map(Change::reversed)
+            .collect();
+        let id = EditId(self.edits.len() as u64 + 1);
+        self.undone.insert(of);
+        self.count("undo");
+        let truth = self.edit_truth.get(&of).copied().unwrap_or_default();
+        self.edit_truth.insert(id, truth);
+        self.journal(id, By::Owner {}, changes, Some(of), Label::PRIVATE);
+    }
+
+    fn end(&mut self, at: usize) {
+        let Some(turn) = self.sessions[at].open.take() else {
+            return;
+        };
+        let outcome = match self.random.below(12) {
+            0 => TurnOutcome::Failed,
+            1 => TurnOutcome::Cancelled,
+            // loopd was killed; it closes the turn at its next start.
+            2 => TurnOutcome::Interrupted,
+            _ => TurnOutcome::Replied,
+        };
+        if outcome == TurnOutcome::Replied {
+            self.record(
+                at,
+                Body::Assistant {
+                    turn,
+                    text: format!("reply to turn {turn}"),
+                    reasoning: None,
+                    calls: Vec::new(),
+                },
+            );
+        }
+        self.record(
+            at,
+            Body::TurnEnd {
+                turn,
+                outcome,
+                usage: None,
+                reason: None,
+                runbook: None,
+            },
+        );
+        let truth = self.sessions[at].truth;
+        self.sessions[at].truth_at.insert(turn, truth);
+        // Now and then nobody tells memoryd.
+        if !self.random.one_in(5) {
+            self.read_log(at);
+        }
+    }
+
+    // ---- daemons ------------------------------------------------------------------------------------
+
+    fn broker_dies(&mut self) {
+        self.broker = None;
+        self.count("brokerd killed");
+    }
+
+    fn start_broker(&mut self) {
+        let mut labels = Labels::default();
+        for line in &self.broker_disk {
+            labels.replay(&labels::read_line(line).expect("our own line"));
+        }
+        self.broker = Some(labels);
+    }
+
+    fn memoryd_dies(&mut self) {
+        self.outbox = None;
+        self.last_word.clear();
+        self.count("memoryd killed");
+    }
+
+    fn start_memoryd(&mut self) {
+        let mut ledger = Ledger::default();
+        if self.ledger_disk.is_empty() {
+            let opened = Line::Opened {
+                at: self.now,
+                installation: "i".into(),
+            };
+            self.ledger_disk.push(ledger_line(&opened));
+        }
+        for text in &self.ledger_disk {
+            let line = ledger::parse(text).expect("our own line");
+            ledger.apply(&line).expect("a line that fits");
+        }
+        let seed = self.random.next();
+        self.outbox = Some(Outbox::new(self.config.clone(), ledger, seed));
+        self.cursors.clear();
+        self.look_through();
+    }
+
+    fn look_through(&mut self) {
+        for at in 0..self.sessions.len() {
+            self.read_log(at);
+        }
+        self.read_edits();
+    }
+
+    fn read_log(&mut self, at: usize) {
+        let Some(outbox) = &mut self.outbox else {
+            return;
+        };
+        let session = &self.sessions[at];
+        let cursor = self.cursors.entry(session.id.clone()).or_default();
+        let read = usize::try_from(cursor.offset).unwrap_or(0);
+        // The world counts records where the file counts bytes.
+        for record in session.records.iter().skip(read) {
+            cursor.offset += 1;
+            if let Some(turn) = cursor.take(&session.id, record.clone()) {
+                let opened = outbox.ledger().opened();
+                outbox.turn_ended(texts::turn_brief(
+                    &self.config,
+                    &self.refuser,
+                    opened,
+                    &turn,
+                ));
+            }
+        }
+    }
+
+    fn read_edits(&mut self) {
+        let Some(outbox) = &mut self.outbox else {
+            return;
+        };
+        for edit in &self.edits {
+            let source = edit
+                .by
+                .session()
+                .and_then(|id| self.sessions.iter().find(|session| session.id == *id))
+                .map(|session| session.source);
+            let brief = texts::edit_brief(&self.config, &self.refuser, edit, source);
+            outbox.edit_made(edit.clone(), brief);
+        }
+    }
+
+    fn refuse_a_key(&mut self) {
+        use memoryd::sync::config::Role;
+        self.honcho.key_refused = match self.honcho.key_refused {
+            Some(_) => None,
+            None => Some(*self.random.pick(&Role::ALL)),
+        };
+    }
+
+    fn owner(&mut self) {
+        let now = self.now;
+        let Some(outbox) = &mut self.outbox else {
+            return;
+        };
+        if self.random.one_in(2) {
+            outbox.try_now(now);
+            return;
+        }
+        // Of what failed only: retrying what is in doubt may rightly send it twice.
+        for item in memoryd::sync::status::failed(outbox) {
+            self.retried.insert(item.clone());
+            outbox.retry(&item, now);
+        }
+    }
+
+    /// memoryd's worker does one task.
+    fn run_memoryd(&mut self) {
+        let now = self.now;
+        let Some(outbox) = &mut self.outbox else {
+            return;
+        };
+        let task = outbox.next(now);
+        // Killed before the task.
+        if self.faults && self.random.one_in(150) {
+            return self.memoryd_dies();
+        }
+        let outcome = match task {
+            Task::Wait(until) => {
+                if let Some(until) = until.filter(|_| self.random.one_in(3)) {
+                    self.now = self.now.max(until);
+                }
+                return;
+            }
+            Task::Append(lines) => {
+                if self.ledger_disk_full {
+                    self.count("ledger full");
+                    Outcome::AppendFailed
+                } else {
+                    let texts: Vec<_> = lines.iter().map(ledger_line).collect();
+                    if self.faults && self.random.one_in(60) {
+                        // Killed in the middle: some whole lines are there, the rest is cut off at start.
+                        let kept =
+                            usize::try_from(self.random.below(texts.len() as u64 + 1)).unwrap_or(0);
+                        self.ledger_disk.extend(texts.into_iter().take(kept));
+                        self.count("memoryd killed in an append");
+                        return self.memoryd_dies();
+                    }
+                    self.ledger_disk.extend(texts);
+                    Outcome::Appended
+                }
+            }
+            Task::AskBroker(session) => {
+                let state = self.broker.as_ref().map(|broker| broker.state(&session));
+                if let Some(state) = state {
+                    self.last_word.insert(session, state);
+                }
+                Outcome::Broker(state)
+            }
+            Task::Load(steps) => {
+                let mut source = Source {
+                    sessions: &self.sessions,
+                    edits: &self.edits,
+                };
+                let outbox = self.outbox.as_ref().expect("it is running");
+                let (config, ledger) = (outbox.config(), outbox.ledger());
+                Outcome::Loaded(texts::load(
+                    config,
+                    ledger,
+                    &self.refuser,
+                    &mut source,
+                    &steps,
+                ))
+            }
+            Task::Call(request) => {
+                self.check_request(&request);
+                let result = self
+                    .honcho
+                    .call(&request, now, self.faults, &mut self.random);
+                if self.faults && self.random.one_in(25) {
+                    self.count("memoryd killed in a request");
+                    return self.memoryd_dies();
+                }
+                Outcome::Called(result)
+            }
+        };
+        if let Some(outbox) = &mut self.outbox {
+            outbox.done(outcome, self.now);
+            outbox.take_events();
+        }
+    }
+
+    /// G2: brokerd's last word before a text leaves is not "secret".
+    fn check_request(&self, request: &memoryd::sync::request::Request) {
+        use memoryd::sync::request::Request;
+        let Request::AddMessages { messages, .. } = request else {
+            return;
+        };
+        for message in messages {
+            let from = match &message.item {
+                ItemId::Turn { session, .. } => session,
+                ItemId::Edit(_) => match &message.origin {
+                    Some((session, _)) => session,
+                    None => continue,
+                },
+            };
+            let word = self
+                .last_word
+                .get(from)
+                .expect("brokerd was asked before the send");
+            assert!(
+                word.class < Class::Secret,
+                "sent although brokerd said secret"
+            );
+        }
+    }
+
+    /// Every accident ends; memoryd goes on until there is nothing to do.
+    pub fn heal_and_drain(&mut self) {
+        self.faults = false;
+        self.honcho.heal();
+        self.broker_disk_full = false;
+        self.ledger_disk_full = false;
+        if self.broker.is_none() {
+            self.start_broker();
+        }
+        for at in 0..self.sessions.len() {
+            self.end(at);
+        }
+        if self.outbox.is_none() {
+            self.start_memoryd();
+        }
+        self.look_through();
+        let now = self.now;
+        if let Some(outbox) = &mut self.outbox {
+            outbox.try_now(now);
+        }
+        for _ in 0..200_000 {
+            let now = self.now;
+            let Some(outbox) = &mut self.outbox else {
+                break;
+            };
+            match outbox.next(now) {
+                Task::Wait(None) => return,
+                Task::Wait(Some(until)) => self.now = self.now.max(until),
+                _ => self.run_memoryd(),
+            }
+        }
+        panic!("memoryd does not come to rest");
+    }
+}
+
+struct Source<'a> {
+    sessions: &'a [Session],
+    edits: &'a [Edit],
+}
+
+impl texts::Source for Source<'_> {
+    fn turn(&mut self, session: &SessionId, turn: u64) -> Result<Option<Turn>, LoadError> {
+        let Some(found) = self.sessions.iter().find(|found| found.id == *session) else {
+            return Ok(None);
+        };
+        let mut cursor = Cursor::default();
+        let turns = found
+            .records
+            .iter()
+            .filter_map(|record| cursor.take(session, record.clone()));
+        Ok(turns.into_iter().find(|found| found.turn == turn))
+    }
+
+    fn edit(&mut self, id: EditId) -> Option<Edit> {
+        self.edits.iter().find(|edit| edit.id == id).cloned()
+    }
+}
+
+fn speaker(realm: &str, name: &str) -> Speaker {
+    Speaker {
+        realm: realm.into(),
+        name: name.into(),
+    }
+}
+
+fn line(record: &labels::Record) -> String {
+    serde_json::to_string(record).expect("a line")
+}
+
+fn ledger_line(line: &Line) -> String {
+    serde_json::to_string(line).expect("a line")
+}
