@@ -132,11 +132,8 @@ fn status(daemon: &Daemon, session: &SessionId) -> Result<String, Refused> {
             ""
         }
     )];
-    if let Some(words) = daemon.model().outage() {
-        lines.push(format!(
-            "Model: {words}; see {}.",
-            runbook::MODEL_UNREACHABLE
-        ));
+    if let Some((words, entry)) = daemon.model().outage() {
+        lines.push(format!("Model: {words}; see {entry}."));
     }
     if daemon.broker.is_down() {
         lines.push(format!(

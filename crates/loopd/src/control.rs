@@ -36,8 +36,8 @@ fn status(daemon: &Daemon) -> Status {
         notice("session logs cannot be written", runbook::APPEND_FAILED);
     }
     let model = daemon.model();
-    if let Some(words) = model.outage() {
-        notice(words, runbook::MODEL_UNREACHABLE);
+    if let Some((words, entry)) = model.outage() {
+        notice(words, entry);
     }
     if daemon.broker.is_down() {
         notice("tools are unavailable", runbook::TOOLS_UNAVAILABLE);

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod broker;
+mod call;
 mod cancel;
 mod commands;
 mod config;
@@ -10,7 +11,9 @@ mod control;
 mod daemon;
 mod epoch;
 mod errors;
+mod exchange;
 mod hosts;
+mod ids;
 mod judge;
 mod log;
 mod memory;
@@ -20,6 +23,7 @@ mod prompt;
 pub mod run;
 mod serve;
 mod server;
+mod session;
 mod sessions;
 mod sse;
 mod stream;

@@ -14,13 +14,13 @@ use bxcore::{
 use crate::{
     cancel::Cancel,
     config::{Limits, ModelConfig},
-    errors::{Reaction, ServerError},
+    errors::Reaction,
+    exchange::{self, Failure},
     prompt::{Options, Reasoning, Tools},
     server::{self, Asked, Facts},
-    sse::Sse,
-    stream::{Assembled, Assembler, Finish, StreamError},
+    stream::{Assembled, Finish, StreamError},
     think::Live,
-    transport::{self, HttpError, Waits},
+    transport::HttpError,
 };
 
 /// Longest pause between two tries.
@@ -91,8 +91,11 @@ struct Known {
     /// A reply held thinking that nothing opened.
     hidden_thinking: bool,
     /// The last failure, while it lasts.
-    outage: Option<&'static str>,
+    outage: Option<Outage>,
 }
+
+/// What is wrong with the server, in fixed words, and the entry to open.
+pub type Outage = (&'static str, Runbook);
 
 /// What a caller learns while a reply comes.
 pub enum Event<'a> {
@@ -150,7 +153,7 @@ impl Model {
             match server::ask(&self.config, cancel) {
                 Ok(Asked::Facts(facts)) => break facts,
                 Ok(Asked::Loading) => self.load(cancel, on)?,
-                Ok(Asked::Refused(status)) => return Err(ModelError::Refused(status)),
+                Ok(Asked::Refused(status)) => return Err(self.ill(ModelError::Refused(status))),
                 Err(error) => self.again(error, &mut tries, cancel, on)?,
             }
         };
@@ -207,16 +210,17 @@ impl Model {
             tries.left = tries.left.checked_sub(1).ok_or(ModelError::Broken)?;
             let body = write(options).map_err(ModelError::Request)?;
             let mut live = Live::new(self.holds());
-            let failure = match self.once(&body, &mut live, cancel, on) {
-                Ok(reply) => {
-                    if self.context_is_full(&reply) {
-                        return Err(ModelError::ContextFull);
+            let failure =
+                match exchange::once(&self.config, &self.limits, &body, &mut live, cancel, on) {
+                    Ok(reply) => {
+                        if self.context_is_full(&reply) {
+                            return Err(ModelError::ContextFull);
+                        }
+                        self.well();
+                        return Ok(Spoken { reply, live });
                     }
-                    self.well();
-                    return Ok(Spoken { reply, live });
-                }
-                Err(failure) => failure,
-            };
+                    Err(failure) => failure,
+                };
             if cancel.reason().is_some() {
                 return Err(ModelError::Cancelled);
             }
@@ -231,9 +235,9 @@ impl Model {
 
     /// For `status`: whether it is configured, and what is wrong.
     #[must_use]
-    pub fn outage(&self) -> Option<&'static str> {
+    pub fn outage(&self) -> Option<Outage> {
         if self.config.url.is_empty() {
-            return Some("no model server is configured");
+            return Some(("no model server is configured", runbook::MODEL_UNREACHABLE));
         }
         self.lock().outage
     }
@@ -257,74 +261,6 @@ impl Model {
             until: Instant::now() + self.limits.model_wait_ms,
             pause: self.limits.retry_wait_ms,
             told: false,
-        }
-    }
-
-    /// One request, one answer.
-    fn once(
-        &self,
-        body: &[u8],
-        live: &mut Live,
-        cancel: &Cancel,
-        on: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Assembled, Failure> {
-        let url = format!("{}/v1/chat/completions", self.config.url);
-        let waits = Waits {
-            first_byte: self.limits.first_byte_ms_max,
-            silence: self.limits.silence_ms_max,
-        };
-        let answer = transport::send(&url, self.config.key.as_ref(), Some(body), waits, cancel)
-            .map_err(Failure::Before)?;
-        if answer.status != 200 {
-            let (status, after) = (answer.status, answer.retry_after);
-            let body = answer.whole().unwrap_or_default();
-            return Err(Failure::Answered(
-                ServerError::answered(status, &body),
-                after,
-            ));
-        }
-        let mut reply = Assembler::default();
-        if !answer.is_stream {
-            let body = answer.whole().map_err(Failure::During)?;
-            reply.whole(&body).map_err(Failure::Stream)?;
-            return reply.finished().map_err(Failure::Stream);
-        }
-        let mut sse = Sse::default();
-        let mut failed = None;
-        let mut take = |data: &str, reply: &mut Assembler, failed: &mut Option<StreamError>| {
-            if failed.is_some() {
-                return;
-            }
-            match reply.event(data) {
-                Ok(added) => {
-                    if reply.thinks() {
-                        live.release();
-                    }
-                    let shown = live.push(&added);
-                    if !shown.is_empty() {
-                        on(Event::Text(&shown));
-                    }
-                }
-                Err(error) => *failed = Some(error),
-            }
-        };
-        let read = answer.pieces(|bytes| {
-            let fits = sse.push(bytes, |data| take(data, &mut reply, &mut failed));
-            if fits.is_err() {
-                failed.get_or_insert(StreamError::TooLong);
-            }
-            failed.is_none()
-        });
-        if failed.is_none() {
-            sse.end(|data| take(data, &mut reply, &mut failed));
-        }
-        match (failed, read) {
-            (Some(error), _) => Err(Failure::Stream(error)),
-            (None, Err(error @ (HttpError::Silent | HttpError::Cancelled))) => {
-                Err(Failure::During(error))
-            }
-            // A body that ended early is whole if its reply was.
-            (None, _) => reply.finished().map_err(Failure::Stream),
         }
     }
 
@@ -484,8 +420,9 @@ impl Model {
             ModelError::Busy(_) => "the model server is busy",
             _ => "the model server cannot be reached",
         };
-        let before = self.lock().outage.replace(words);
-        if before != Some(words) {
+        let outage = (words, error.runbook().unwrap_or(runbook::MODEL_UNREACHABLE));
+        let before = self.lock().outage.replace(outage);
+        if before != Some(outage) {
             tracing::warn!("{}", bxcore::report::actionable(&error));
         }
         error
@@ -500,16 +437,4 @@ impl Model {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// How one request failed.
-enum Failure {
-    /// No answer began.
-    Before(HttpError),
-    /// A status that is not 200.
-    Answered(ServerError, Option<Duration>),
-    /// The answer's bytes stopped.
-    During(HttpError),
-    /// The answer's events say so.
-    Stream(StreamError),
 }

@@ -24,7 +24,7 @@ use crate::{
     commands,
     daemon::Daemon,
     log,
-    sessions::Session,
+    session::{Place, Session},
     turn::{self, Input},
 };
 
@@ -183,7 +183,7 @@ fn start(
     }
 }
 
-type Admitted = (Arc<Session>, Cancel, crate::sessions::Place);
+type Admitted = (Arc<Session>, Cancel, Place);
 
 fn admit(daemon: &Daemon, session: Option<&SessionId>, input: &Input) -> Result<Admitted, Refused> {
     if daemon.is_stopping() {

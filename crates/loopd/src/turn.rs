@@ -1,40 +1,31 @@
 //! One turn from the user's words to the reply. Called by `serve` on a thread of its own; tells the model
 //! nothing, and the client no end, before the log is durable.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use bxcore::{
     append::{AppendError, OpenError},
-    random,
     report::Actionable,
     runbook::{self, Runbook},
 };
 use bxwire::{
-    Audience, CallId, Cause, Class, Label, Origin, Speaker, Trust,
-    links::{
-        tools::{CallOutcome, Request as BrokerRequest},
-        turns::TurnEvent,
-    },
-    log::{Body, Call, Outcome, Record, Usage},
+    Audience, Cause, Class, Label, Origin, Speaker, Trust,
+    links::turns::TurnEvent,
+    log::{Body, Outcome, Record, Usage},
 };
-use serde_json::Value;
 
 use crate::{
-    broker::{self, Called},
     cancel::{Cancel, Reason},
     daemon::Daemon,
     epoch::{self, Wanted},
-    hosts,
-    judge::{Tally, Task, Verdict},
+    ids::Ids,
+    judge::{Tally, Verdict},
     log::SessionLog,
     model::{Event, Model, ModelError},
     outcome,
     prompt::{self, Options, Tools},
-    sessions::{Place, Session},
+    session::{Place, Session},
 };
-
-/// Longest result of a tool that is kept, in bytes; brokerd caps them lower.
-const RESULT_BYTES_MAX: usize = 256 * 1024;
 
 /// A turn as its client asked for it.
 #[derive(Debug, Clone)]
@@ -49,16 +40,16 @@ pub struct Input {
 }
 
 /// Why a turn has no reply.
-struct Stop {
+pub(crate) struct Stop {
     outcome: Outcome,
     reason: String,
     runbook: Runbook,
     /// What the model said last, when it ends the turn.
-    last: Option<Body>,
+    last: Option<Box<Body>>,
 }
 
 impl Stop {
-    fn failed(reason: impl Into<String>, runbook: Runbook) -> Self {
+    pub(crate) fn failed(reason: impl Into<String>, runbook: Runbook) -> Self {
         Self {
             outcome: Outcome::Failed,
             reason: reason.into(),
@@ -188,22 +179,22 @@ fn begin(
     running.end(worked)
 }
 
-struct Running<'a> {
-    daemon: &'a Daemon,
-    session: &'a Arc<Session>,
-    input: &'a Input,
-    cancel: &'a Cancel,
-    say: &'a mut dyn FnMut(TurnEvent),
-    log: SessionLog,
-    turn: u64,
-    audience: Audience,
+pub(crate) struct Running<'a> {
+    pub(crate) daemon: &'a Daemon,
+    pub(crate) session: &'a Arc<Session>,
+    pub(crate) input: &'a Input,
+    pub(crate) cancel: &'a Cancel,
+    pub(crate) say: &'a mut dyn FnMut(TurnEvent),
+    pub(crate) log: SessionLog,
+    pub(crate) turn: u64,
+    pub(crate) audience: Audience,
     usage: Option<Usage>,
     /// brokerd was not there when the turn began.
     tools_away: bool,
 }
 
 impl Running<'_> {
-    fn append(&mut self, bodies: Vec<Body>) -> Result<(), AppendError> {
+    pub(crate) fn append(&mut self, bodies: Vec<Body>) -> Result<(), AppendError> {
         let appended = self.log.append(bodies);
         self.daemon.appended(&appended);
         self.session.update(self.log.records());
@@ -245,7 +236,8 @@ impl Running<'_> {
             self.append(vec![Body::Context { turn, text, label }])?;
         }
         let mut tally = Tally::default();
-        let mut ids = Ids::new(self.log.records())?;
+        let mut ids = Ids::new(self.log.records())
+            .map_err(|_| Stop::failed("the system has no random bytes", runbook::STATE_UNUSABLE))?;
         for _ in 0..self.daemon.config().limits.model_calls_max {
             self.check()?;
             if let Some(reply) = self.step(&model, &mut options, &mut tally, &mut ids)? {
@@ -304,7 +296,7 @@ impl Running<'_> {
             Verdict::Again => self.append(vec![assistant(Vec::new())])?,
             Verdict::Fail(reason) => {
                 return Err(Stop {
-                    last: Some(assistant(Vec::new())),
+                    last: Some(Box::new(assistant(Vec::new()))),
                     ..Stop::failed(reason, runbook::MODEL_UNUSABLE)
                 });
             }
@@ -318,84 +310,6 @@ impl Running<'_> {
             }
         }
         Ok(None)
-    }
-
-    /// Answers one call.
-    fn call(&mut self, call: &Call, task: &Task, tally: &mut Tally) -> Result<(), Stop> {
-        (self.say)(TurnEvent::ToolStarted {
-            call: call.id.clone(),
-            tool: call.tool.clone(),
-        });
-        let mut wrong = false;
-        let (text, label, from_broker) = match task {
-            Task::Tell(words) => (words.clone(), Label::default(), false),
-            Task::Run(arguments) => match self.run_tool(call, arguments) {
-                Called::Result {
-                    outcome,
-                    text,
-                    label,
-                } => {
-                    wrong = matches!(
-                        outcome,
-                        CallOutcome::BadArguments | CallOutcome::UnknownTool
-                    );
-                    (cut(text), label, true)
-                }
-                Called::Refused => (
-                    "Not run: the tool broker refused the call.".into(),
-                    Label::default(),
-                    false,
-                ),
-                Called::Unavailable => (
-                    "Not run: tools are unavailable right now. Tell the user so.".into(),
-                    Label::default(),
-                    false,
-                ),
-                // The words are ours, but the tool may have run: what it would have read counts as read.
-                Called::Lost => (
-                    "The tool may or may not have run: its answer was lost. Tell the user so."
-                        .into(),
-                    Label::UNLABELLED,
-                    false,
-                ),
-            },
-        };
-        let answered = tally.answered(call, &text, wrong);
-        self.append(vec![Body::ToolResult {
-            turn: self.turn,
-            call: call.id.clone(),
-            tool: call.tool.clone(),
-            text,
-            label: Some(label),
-            from_broker,
-        }])?;
-        (self.say)(TurnEvent::ToolFinished {
-            call: call.id.clone(),
-            tool: call.tool.clone(),
-            label,
-        });
-        answered.map_err(|reason| Stop::failed(reason, runbook::MODEL_UNUSABLE))
-    }
-
-    fn run_tool(&mut self, call: &Call, arguments: &Value) -> Called {
-        let request = BrokerRequest::CallTool {
-            session: self.session.id.clone(),
-            turn: self.turn,
-            call: call.id.clone(),
-            tool: call.tool.clone(),
-            arguments: arguments.clone(),
-            label: self.log.label(),
-            audience: self.audience,
-            speaker: self.input.speaker.clone(),
-            owner_hosts: self.owner_hosts(),
-        };
-        let say = &mut *self.say;
-        self.daemon.broker.call(&request, self.cancel, |event| {
-            say(match event {
-                broker::Event::Progress(text) => TurnEvent::Notice { text },
-                broker::Event::Approval { call, what } => TurnEvent::Approval { call, what },
-            });
-        })
     }
 
     /// Starts an epoch where tools or the owner's changes ask for one.
@@ -419,26 +333,6 @@ impl Running<'_> {
             self.session.set_owner_changes(count);
         }
         Ok(())
-    }
-
-    /// Hosts the owner wrote in this session, in turns that nobody marked untrusted.
-    fn owner_hosts(&self) -> Vec<String> {
-        let config = self.daemon.config();
-        let mut found = Vec::new();
-        for record in self.log.records() {
-            if let Body::User {
-                text,
-                speaker,
-                label,
-                ..
-            } = &record.body
-                && config.is_owner(speaker.as_ref())
-                && !label.is_untrusted()
-            {
-                hosts::collect(text, &mut found);
-            }
-        }
-        found
     }
 
     fn check(&self) -> Result<(), Stop> {
@@ -490,7 +384,7 @@ impl Running<'_> {
         if stop.outcome == Outcome::Interrupted {
             stop.reason = "loopd was stopped during the turn".into();
         }
-        let mut bodies: Vec<Body> = stop.last.take().into_iter().collect();
+        let mut bodies: Vec<Body> = stop.last.take().into_iter().map(|last| *last).collect();
         bodies.push(Body::TurnEnd {
             turn: self.turn,
             outcome: stop.outcome,
@@ -513,54 +407,6 @@ impl Running<'_> {
         sum.prompt_tokens += usage.prompt_tokens;
         sum.completion_tokens += usage.completion_tokens;
         sum.cached_tokens += usage.cached_tokens;
-    }
-}
-
-/// Ids for calls: nine letters and digits, as the strictest template wants, each once in its session.
-struct Ids {
-    state: u64,
-    used: BTreeSet<CallId>,
-}
-
-impl Ids {
-    fn new(records: &[Record]) -> Result<Self, Stop> {
-        let seed = random::bytes()
-            .map_err(|_| Stop::failed("the system has no random bytes", runbook::STATE_UNUSABLE))?;
-        let used = records
-            .iter()
-            .filter_map(|record| match &record.body {
-                Body::Assistant { calls, .. } => Some(calls.iter().map(|call| call.id.clone())),
-                _ => None,
-            })
-            .flatten()
-            .collect();
-        Ok(Self {
-            state: u64::from_le_bytes(seed),
-            used,
-        })
-    }
-
-    fn next(&mut self) -> CallId {
-        const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-        loop {
-            self.state = self
-                .state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            let mut rest = self.state >> 8;
-            let text: String = (0..9)
-                .map(|_| {
-                    let at = usize::try_from(rest % 36).unwrap_or(0);
-                    rest /= 36;
-                    char::from(ALPHABET[at])
-                })
-                .collect();
-            if let Ok(id) = text.parse::<CallId>()
-                && self.used.insert(id.clone())
-            {
-                return id;
-            }
-        }
     }
 }
 
@@ -594,14 +440,6 @@ fn stricter(one: Audience, other: Audience) -> Audience {
             class_max: one.class_max().min(other.class_max()),
         },
     }
-}
-
-fn cut(mut text: String) -> String {
-    if text.len() > RESULT_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(RESULT_BYTES_MAX));
-        text.push_str("\n[cut]");
-    }
-    text
 }
 
 fn failed(reason: &str, runbook: Runbook) -> TurnEvent {

@@ -1,6 +1,7 @@
 //! The real daemon between a scripted model server, a fake brokerd and a fake memoryd.
 
 mod crash;
+mod fakes;
 mod link;
 mod models;
 mod start;

@@ -1,27 +1,22 @@
 //! A home with loopd in it, and stand-ins for everything around it. Used by every test of this folder.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use bxcore::{
-    connect::Client,
-    listen::{self, Connection},
-};
+use bxcore::{connect::Client, listen};
 use bxtest::{Daemon, Home, WAIT};
 use bxwire::{
-    Audience, Cause, Class, Label, Origin, SessionId, Speaker, Trust,
+    Audience, Origin, SessionId, Speaker,
     links::{
-        memory::{self, Memory},
-        tools::{self, CallOutcome, Tool, Tools},
+        memory::Memory,
+        tools::{Tool, Tools},
         turns::{Request, TurnEvent, Turns},
     },
     log::{Body, Record},
 };
-use model_local::{Behaviour, Gate, Options, Reply, Server};
+use model_local::{Behaviour, Options, Reply, Server};
 use serde_json::json;
+
+pub use crate::fakes::{Behave, Broker, Mem};
 
 /// Short waits, so that failures come soon.
 const LIMITS: &str = "[limits]\nmodel_wait_ms = 300\nretry_wait_ms = 10\nloading_poll_ms = 10\n\
@@ -34,201 +29,6 @@ pub struct World {
     pub memory: Arc<Mem>,
     daemon: Option<Daemon>,
     links: Vec<listen::Server>,
-}
-
-/// What the fake brokerd was asked and answers.
-#[derive(Default)]
-pub struct Broker {
-    state: Mutex<BrokerState>,
-}
-
-#[derive(Default)]
-pub struct BrokerState {
-    pub tools: Vec<Tool>,
-    pub calls: Vec<tools::Request>,
-    pub raises: Vec<(SessionId, Label, Cause)>,
-    pub approvals: Vec<tools::Request>,
-    pub cancels: usize,
-    pub label: Label,
-    pub causes: Vec<Cause>,
-    pub behaviour: Behave,
-}
-
-/// What a call gets.
-#[derive(Clone, Default)]
-pub enum Behave {
-    #[default]
-    Echo,
-    Result(CallOutcome, String, Label),
-    /// Closes the connection instead of answering.
-    Vanish,
-    /// Waits until it is cancelled.
-    Hang(Gate),
-    /// Asks for approval, and waits for it.
-    Ask,
-}
-
-/// What the fake memoryd was asked and answers.
-#[derive(Default)]
-pub struct Mem {
-    state: Mutex<MemState>,
-}
-
-#[derive(Default)]
-pub struct MemState {
-    pub identity: String,
-    pub owner_changes: u64,
-    pub context: Option<(String, Label)>,
-    pub notices: Vec<String>,
-    pub updates: Vec<u64>,
-    pub audiences: Vec<Audience>,
-    pub commands: Vec<memory::Request>,
-}
-
-impl Broker {
-    pub fn lock(&self) -> MutexGuard<'_, BrokerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn serve(&self, mut connection: Connection<Tools>) {
-        while let Some(request) = connection.recv() {
-            let reply = match request {
-                tools::Request::ListTools {} => tools::Reply::Tools {
-                    tools: self.lock().tools.clone(),
-                    digest: "d".into(),
-                },
-                tools::Request::Raise {
-                    session,
-                    label,
-                    cause,
-                } => {
-                    self.lock().raises.push((session, label, cause));
-                    tools::Reply::Done {}
-                }
-                tools::Request::CancelCall { .. } => {
-                    self.lock().cancels += 1;
-                    tools::Reply::Done {}
-                }
-                request @ tools::Request::ApproveCall { .. } => {
-                    self.lock().approvals.push(request);
-                    tools::Reply::Done {}
-                }
-                tools::Request::SessionCauses { .. } => {
-                    let state = self.lock();
-                    tools::Reply::Causes {
-                        label: state.label,
-                        causes: state.causes.clone(),
-                    }
-                }
-                request @ tools::Request::CallTool { .. } => {
-                    match self.call(request, &mut connection) {
-                        Some(reply) => reply,
-                        None => return,
-                    }
-                }
-            };
-            if connection.send(&reply).is_err() {
-                return;
-            }
-        }
-    }
-
-    fn call(
-        &self,
-        request: tools::Request,
-        connection: &mut Connection<Tools>,
-    ) -> Option<tools::Reply> {
-        let tools::Request::CallTool {
-            call,
-            tool,
-            arguments,
-            ..
-        } = request.clone()
-        else {
-            return None;
-        };
-        let behaviour = {
-            let mut state = self.lock();
-            state.calls.push(request);
-            state.behaviour.clone()
-        };
-        let result = |outcome, text: String, label: Label| {
-            Some(tools::Reply::Result {
-                outcome,
-                text,
-                label,
-                session_label: label,
-                causes: Vec::new(),
-            })
-        };
-        match behaviour {
-            Behave::Echo => result(
-                CallOutcome::Done,
-                format!("{tool} {arguments}"),
-                Label::PRIVATE,
-            ),
-            Behave::Result(outcome, text, label) => result(outcome, text, label),
-            Behave::Vanish => None,
-            Behave::Hang(gate) => {
-                gate.open();
-                bxtest::wait_for("a cancellation", || (self.lock().cancels > 0).then_some(()));
-                result(CallOutcome::Cancelled, "cancelled".into(), Label::default())
-            }
-            Behave::Ask => {
-                let what = "run it?".into();
-                connection
-                    .send(&tools::Reply::Approval { call, what })
-                    .ok()?;
-                bxtest::wait_for("an approval", || {
-                    (!self.lock().approvals.is_empty()).then_some(())
-                });
-                result(CallOutcome::Done, "approved".into(), Label::PRIVATE)
-            }
-        }
-    }
-}
-
-impl Mem {
-    pub fn lock(&self) -> MutexGuard<'_, MemState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn serve(&self, mut connection: Connection<Memory>) {
-        while let Some(request) = connection.recv() {
-            let mut state = self.lock();
-            let reply = match request {
-                memory::Request::Identity { audience } => {
-                    state.audiences.push(audience);
-                    memory::Reply::Identity {
-                        text: state.identity.clone(),
-                        label: Label::new(Class::Private.min(audience.class_max()), Trust::Trusted),
-                        digest: "d".into(),
-                        owner_changes: state.owner_changes,
-                    }
-                }
-                memory::Request::Context { .. } => {
-                    let (text, label) = state.context.clone().unwrap_or_default();
-                    memory::Reply::Context { text, label }
-                }
-                memory::Request::SessionUpdated { turn, .. } => {
-                    state.updates.push(turn);
-                    memory::Reply::Updated {
-                        notices: state.notices.clone(),
-                    }
-                }
-                request @ memory::Request::OwnerCommand { .. } => {
-                    state.commands.push(request);
-                    memory::Reply::Answer {
-                        text: "undone".into(),
-                    }
-                }
-            };
-            drop(state);
-            if connection.send(&reply).is_err() {
-                return;
-            }
-        }
-    }
 }
 
 pub fn tool(name: &str) -> Tool {
@@ -322,6 +122,36 @@ impl World {
 
     pub fn start(&mut self) {
         self.daemon = Some(self.home.start("loopd"));
+    }
+
+    /// Starts it with a limit on the size of files, in KiB; a write over it fails as on a full disk.
+    pub fn start_limited(&mut self, kib: u64) {
+        let program = bxtest::program("loopd");
+        let started = self.home.try_start("loopd", |command| {
+            let home = self.home.path().to_owned();
+            let mut limited = std::process::Command::new("sh");
+            // The signal that comes with the limit would end the process; ignored, the write fails instead.
+            limited
+                .args([
+                    "-c",
+                    "trap '' XFSZ; ulimit -f $(($1 * 2)); shift; exec \"$@\"",
+                    "sh",
+                    &kib.to_string(),
+                ])
+                .arg(program)
+                .arg("--home")
+                .arg(&home)
+                .stdin(std::process::Stdio::null())
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::piped());
+            for (name, value) in command.get_envs() {
+                if let Some(value) = value {
+                    limited.env(name, value);
+                }
+            }
+            *command = limited;
+        });
+        self.daemon = Some(started.unwrap());
     }
 
     pub fn daemon(&self) -> &Daemon {

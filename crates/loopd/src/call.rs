@@ -1,0 +1,131 @@
+//! One tool call of a turn: told, run at brokerd, and in the log with its label before anything goes on. Called
+//! by `turn`; it lowers no label and runs nothing itself.
+
+use bxcore::runbook;
+use bxwire::{
+    Label,
+    links::{
+        tools::{CallOutcome, Request as BrokerRequest},
+        turns::TurnEvent,
+    },
+    log::{Body, Call},
+};
+use serde_json::Value;
+
+use crate::{
+    broker::{self, Called},
+    hosts,
+    judge::{Tally, Task},
+    turn::{Running, Stop},
+};
+
+/// Longest result of a tool that is kept, in bytes; brokerd caps them lower.
+const RESULT_BYTES_MAX: usize = 256 * 1024;
+
+impl Running<'_> {
+    /// Answers one call.
+    pub(crate) fn call(&mut self, call: &Call, task: &Task, tally: &mut Tally) -> Result<(), Stop> {
+        (self.say)(TurnEvent::ToolStarted {
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+        });
+        let mut wrong = false;
+        let (text, label, from_broker) = match task {
+            Task::Tell(words) => (words.clone(), Label::default(), false),
+            Task::Run(arguments) => match self.run_tool(call, arguments) {
+                Called::Result {
+                    outcome,
+                    text,
+                    label,
+                } => {
+                    wrong = matches!(
+                        outcome,
+                        CallOutcome::BadArguments | CallOutcome::UnknownTool
+                    );
+                    (cut(text), label, true)
+                }
+                Called::Refused => (
+                    "Not run: the tool broker refused the call.".into(),
+                    Label::default(),
+                    false,
+                ),
+                Called::Unavailable => (
+                    "Not run: tools are unavailable right now. Tell the user so.".into(),
+                    Label::default(),
+                    false,
+                ),
+                // The words are ours, but the tool may have run: what it would have read counts as read.
+                Called::Lost => (
+                    "The tool may or may not have run: its answer was lost. Tell the user so."
+                        .into(),
+                    Label::UNLABELLED,
+                    false,
+                ),
+            },
+        };
+        let answered = tally.answered(call, &text, wrong);
+        self.append(vec![Body::ToolResult {
+            turn: self.turn,
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            text,
+            label: Some(label),
+            from_broker,
+        }])?;
+        (self.say)(TurnEvent::ToolFinished {
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            label,
+        });
+        answered.map_err(|reason| Stop::failed(reason, runbook::MODEL_UNUSABLE))
+    }
+
+    fn run_tool(&mut self, call: &Call, arguments: &Value) -> Called {
+        let request = BrokerRequest::CallTool {
+            session: self.session.id.clone(),
+            turn: self.turn,
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            arguments: arguments.clone(),
+            label: self.log.label(),
+            audience: self.audience,
+            speaker: self.input.speaker.clone(),
+            owner_hosts: self.owner_hosts(),
+        };
+        let say = &mut *self.say;
+        self.daemon.broker.call(&request, self.cancel, |event| {
+            say(match event {
+                broker::Event::Progress(text) => TurnEvent::Notice { text },
+                broker::Event::Approval { call, what } => TurnEvent::Approval { call, what },
+            });
+        })
+    }
+
+    /// Hosts the owner wrote in this session, in turns that nobody marked untrusted.
+    fn owner_hosts(&self) -> Vec<String> {
+        let config = self.daemon.config();
+        let mut found = Vec::new();
+        for record in self.log.records() {
+            if let Body::User {
+                text,
+                speaker,
+                label,
+                ..
+            } = &record.body
+                && config.is_owner(speaker.as_ref())
+                && !label.is_untrusted()
+            {
+                hosts::collect(text, &mut found);
+            }
+        }
+        found
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > RESULT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(RESULT_BYTES_MAX));
+        text.push_str("\n[cut]");
+    }
+    text
+}
