@@ -30,11 +30,12 @@ pub fn collect(text: &str, hosts: &mut Vec<String>) {
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || b".-:".contains(&b));
         if plain && !hosts.iter().any(|known| known == host) {
+            if hosts.len() >= HOSTS_MAX {
+                hosts.remove(0);
+            }
             hosts.push(host.into());
         }
     }
-    let over = hosts.len().saturating_sub(HOSTS_MAX);
-    hosts.drain(..over);
 }
 
 #[cfg(test)]
@@ -48,5 +49,14 @@ mod tests {
         let mut hosts = Vec::new();
         collect(text, &mut hosts);
         assert_eq!(hosts, ["example.org", "a.example", "evil.example", "::1"]);
+    }
+
+    #[test]
+    fn the_latest_are_kept() {
+        let mut hosts = Vec::new();
+        for number in 0..=HOSTS_MAX {
+            collect(&format!("http://h{number}/"), &mut hosts);
+        }
+        assert_eq!((hosts.len(), hosts[0].as_str()), (HOSTS_MAX, "h1"));
     }
 }

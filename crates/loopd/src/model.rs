@@ -150,9 +150,13 @@ impl Model {
         }
         let mut tries = self.tries();
         let mut facts = loop {
+            tries.left = tries.left.checked_sub(1).ok_or(ModelError::Loading)?;
             match server::ask(&self.config, cancel) {
                 Ok(Asked::Facts(facts)) => break facts,
-                Ok(Asked::Loading) => self.load(cancel, on)?,
+                Ok(Asked::Loading) => {
+                    self.load(cancel, on)?;
+                    tries.until = Instant::now() + self.limits.model_wait_ms;
+                }
                 Ok(Asked::Refused(status)) => return Err(self.ill(ModelError::Refused(status))),
                 Err(error) => self.again(error, &mut tries, cancel, on)?,
             }
@@ -294,7 +298,12 @@ impl Model {
         let status = error.status.unwrap_or(500);
         tracing::debug!(status, "the model server refused a request");
         match error.reaction() {
-            Reaction::Load => self.load(cancel, on),
+            Reaction::Load => {
+                self.load(cancel, on)?;
+                // The wait for a server that is gone begins after it.
+                tries.until = Instant::now() + self.limits.model_wait_ms;
+                Ok(())
+            }
             Reaction::Wait => self.pause(after, ModelError::Busy(status), tries, cancel, on),
             Reaction::Retry { times } => {
                 if tries.by_reaction >= times {

@@ -147,7 +147,18 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Forgets a session whose first record could not be written.
+    /// Makes sure that a session is known, now that its log has its first record.
+    pub fn adopt(&self, session: &Arc<Session>, key: &str, source: &str) {
+        let mut inner = self.lock();
+        if !inner.sessions.contains_key(&session.id) {
+            let id = session.id.clone();
+            inner.sessions.insert(id.clone(), Arc::clone(session));
+            inner.remember((key.into(), source.into()), id);
+        }
+    }
+
+    /// Forgets a session whose first record could not be written. Only the turn that has the session's first
+    /// place may: nobody else has its log open then.
     pub fn forget(&self, id: &SessionId) {
         let mut inner = self.lock();
         inner.sessions.remove(id);

@@ -19,12 +19,20 @@ const TAGS: [(&str, &str); 3] = [
     ("<reasoning>", "</reasoning>"),
 ];
 
+/// Tags looked at in one reply; what follows the last of them is taken for thinking.
+const TAGS_READ_MAX: usize = 128;
+
 /// Splits a reply into its thinking and what remains. A closing tag that nothing opened ends thinking that
 /// began with the reply; an opening tag that nothing closes begins thinking to the end.
 #[must_use]
 pub fn split(text: &str) -> (String, String) {
     let (mut thinking, mut kept, mut rest) = (String::new(), String::new(), text);
-    loop {
+    for count in 0.. {
+        if count == TAGS_READ_MAX {
+            thinking.push_str(rest);
+            rest = "";
+            break;
+        }
         let open = first(rest, |(open, _)| open);
         let close = first(rest, |(_, close)| close);
         match (open, close) {
@@ -168,6 +176,13 @@ mod tests {
         ] {
             assert_eq!(split(text), (thinking.into(), kept.into()), "{text}");
         }
+    }
+
+    #[test]
+    fn a_reply_full_of_tags_is_read_in_bounds() {
+        let text = "</think>".repeat(20_000) + "end";
+        let (thinking, kept) = split(&text);
+        assert!(kept.is_empty() && thinking.ends_with("end"));
     }
 
     fn shown(pieces: &[&str]) -> String {

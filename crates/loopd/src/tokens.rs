@@ -62,9 +62,9 @@ fn begins_with_any(rest: &str, tokens: &[String]) -> bool {
 
 fn is_token(rest: &str) -> bool {
     let piped = rest.strip_prefix("<|").is_some_and(|inner| {
-        inner
-            .find("|>")
-            .is_some_and(|end| end <= PIPED_BYTES_MAX && !inner[..end].contains('\n'))
+        let near = &inner[..inner.floor_char_boundary(PIPED_BYTES_MAX)];
+        near.find("|>")
+            .is_some_and(|end| !near[..end].contains('\n'))
     });
     piped
         || TOKENS.iter().any(|token| {

@@ -9,7 +9,7 @@ use bxcore::{
     runbook::{self, Runbook},
 };
 use bxwire::{
-    Audience, Cause, Class, Label, Origin, Speaker, Trust,
+    Audience, Cause, Class, Label, Origin, Refused, Speaker, Trust,
     links::turns::TurnEvent,
     log::{Body, Outcome, Record, Usage},
 };
@@ -85,14 +85,13 @@ pub fn run(
     cancel: &Cancel,
     say: &mut dyn FnMut(TurnEvent),
 ) -> TurnEvent {
-    let last = if place.wait(cancel) {
-        begin(daemon, session, input, cancel, say)
-    } else {
-        failed(
+    if !place.wait(cancel) {
+        return failed(
             "the turn was stopped before it began",
             runbook::TURN_INTERRUPTED,
-        )
-    };
+        );
+    }
+    let last = begin(daemon, session, input, cancel, say);
     // A session without a record was never there.
     if session.summary().audience.is_none() {
         daemon.sessions.forget(&session.id);
@@ -135,6 +134,13 @@ fn begin(
     let audience = known.as_ref().map_or(input.audience, |(known, _)| {
         stricter(*known, input.audience)
     });
+    if known.as_ref().is_some_and(|(known, _)| *known != audience) {
+        // What was said before was not said to these readers.
+        return TurnEvent::Refused(Refused::new(
+            "audience",
+            "this session has fewer readers; start a new one",
+        ));
+    }
     let label = Label::new(Class::Private.min(audience.class_max()), input.trust);
     let mut first = Vec::new();
     if known.is_none() {
@@ -171,6 +177,7 @@ fn begin(
     if let Err(error) = running.append(first) {
         return stopped(Stop::from(error));
     }
+    daemon.sessions.adopt(session, &input.key, &input.source);
     (running.say)(TurnEvent::Accepted {
         session: session.id.clone(),
         turn,

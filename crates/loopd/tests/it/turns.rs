@@ -1,5 +1,6 @@
 //! Turns that go well: what the client sees, what the log holds, what the model is told.
 
+use bxcore::connect::ClientError;
 use bxwire::{
     Audience, Class, Label, Trust,
     links::turns::{Request, TurnEvent},
@@ -167,6 +168,22 @@ fn other_readers_get_the_identity_of_their_class() {
         matches!(events.last(), Some(TurnEvent::Reply { label, .. }) if *label == Label::default())
     );
     assert_eq!(world.memory.lock().audiences, [others]);
+}
+
+#[test]
+fn others_do_not_join_the_owners_session() {
+    let world = world(vec![Reply::text("Fine.")]);
+    let (session, _) = world.say("my secret plan");
+    let mut request = turn("k2", Some(&session), "Hi");
+    if let Request::Turn { audience, .. } = &mut request {
+        *audience = Audience::Others {
+            class_max: Class::Private,
+        };
+    }
+    let mut client = world.client();
+    assert!(matches!(client.call(&request),
+        Err(ClientError::Refused(refused)) if refused.kind == "audience"));
+    assert_eq!(world.model.chats().len(), 1);
 }
 
 #[test]
