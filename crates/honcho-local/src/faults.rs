@@ -12,6 +12,8 @@ use crate::call::Call;
 
 /// Requests remembered; the oldest go first.
 pub const RECORDS_MAX: usize = 100_000;
+/// Bytes of bodies remembered in all; the oldest requests go first.
+pub const RECORD_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// One way to misbehave. Where nothing else is said the request is not carried out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -157,6 +159,9 @@ pub struct Record {
 struct State {
     rules: Vec<Rule>,
     records: VecDeque<Record>,
+    /// Each body's length, beside `records`.
+    lengths: VecDeque<usize>,
+    bytes: usize,
     count: u64,
 }
 
@@ -181,7 +186,10 @@ impl Controls {
     }
 
     pub fn forget_requests(&self) {
-        self.lock().records.clear();
+        let mut state = self.lock();
+        state.records.clear();
+        state.lengths.clear();
+        state.bytes = 0;
     }
 
     /// Waits until the record looks as wanted; false when it does not within the time.
@@ -212,9 +220,7 @@ impl Controls {
         let fault = state.pick(call);
         state.count += 1;
         let number = state.count;
-        if state.records.len() == RECORDS_MAX {
-            state.records.pop_front();
-        }
+        state.make_room(call.body.len());
         state.records.push_back(Record {
             number,
             method: call.method.clone(),
@@ -251,6 +257,17 @@ impl Controls {
 }
 
 impl State {
+    fn make_room(&mut self, length: usize) {
+        self.lengths.push_back(length);
+        self.bytes += length;
+        while self.records.len() >= RECORDS_MAX
+            || (self.bytes > RECORD_BYTES_MAX && !self.records.is_empty())
+        {
+            self.records.pop_front();
+            self.bytes -= self.lengths.pop_front().unwrap_or(0);
+        }
+    }
+
     fn pick(&mut self, call: &Call) -> Option<Fault> {
         for rule in self
             .rules

@@ -140,7 +140,7 @@ fn run(arguments: Arguments) -> Result<(), MainError> {
         name: arguments.model,
         key: model_key,
     });
-    let with_model = model.is_some();
+    let (with_model, with_keys) = (model.is_some(), key_secret.is_some());
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(MainError::Signals)?;
     let handle = signals.handle();
     let server = Server::start(Options {
@@ -158,6 +158,11 @@ fn run(arguments: Arguments) -> Result<(), MainError> {
         tracing::info!("chat asks the configured model; nothing is derived from messages");
     } else {
         tracing::info!("no model is configured: chat repeats what is stored, nothing is derived");
+    }
+    if !arguments.listen.ip().is_loopback() && !with_keys {
+        tracing::warn!(
+            "anybody who reaches this address can read and write everything; see --key-secret"
+        );
     }
     if arguments.test_controls {
         tracing::warn!("test controls are on: anybody who reaches this address can break it");

@@ -85,7 +85,7 @@ impl Api {
             ("POST", ["sessions", s, "messages"]) => Need::SessionWrite(w, s),
             ("POST", ["sessions", s, "messages", "upload"]) => Need::SessionWrite(w, s),
             ("PUT" | "DELETE", ["sessions", s, ..]) => Need::SessionWrite(w, s),
-            ("POST", ["sessions", s, "peers"]) => Need::SessionWrite(w, s),
+            ("POST", ["sessions", s, "peers" | "clone"]) => Need::SessionWrite(w, s),
             (_, ["sessions", s, ..]) if *s != "list" => Need::SessionRead {
                 workspace: w,
                 session: s,
@@ -108,6 +108,7 @@ impl Api {
             ("POST", ["sessions", "list"]) => sessions::list(self, call, w),
             ("PUT", ["sessions", s]) => sessions::update(self, call, w, s),
             ("DELETE", ["sessions", s]) => sessions::delete(self, w, s),
+            ("POST", ["sessions", s, "clone"]) => sessions::copy(self, call, w, s),
             ("GET", ["sessions", s, "peers"]) => sessions::peers(self, call, w, s),
             ("POST", ["sessions", s, "peers"]) => sessions::add_peers(self, call, w, s),
             ("PUT", ["sessions", s, "peers"]) => sessions::set_peers(self, call, w, s),

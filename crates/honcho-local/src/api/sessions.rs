@@ -11,7 +11,7 @@ use crate::settings::configuration;
 use crate::store::members::{self, Flags, OBSERVERS_MAX};
 use crate::store::sessions::{self, Among, Session};
 use crate::store::workspaces::{self, Workspace};
-use crate::store::{Found, peers, scopes};
+use crate::store::{Found, messages, peers, scopes};
 use crate::validate::{At, NAME, NAME_PATTERN, Problems, is_name};
 
 pub fn create(api: &Api, call: &Call, w: &str) -> Reply {
@@ -83,6 +83,23 @@ pub fn delete(api: &Api, w: &str, s: &str) -> Reply {
             202,
             json!({ "message": "Session deleted successfully" }),
         ))
+    })
+}
+
+/// A copy under a new id, up to the message named in the query.
+pub fn copy(api: &Api, call: &Call, w: &str, s: &str) -> Reply {
+    api.store.run(|db| {
+        let (workspace, session) = active(db, w, s)?;
+        let last = match call.param("message_id") {
+            Some(id) => {
+                let found = messages::find(db, session.key, id)?;
+                let none = || Refusal::not_found(format!("Message {id} not found in session {s}"));
+                Some(found.ok_or_else(none)?.key)
+            }
+            None => None,
+        };
+        let made = sessions::copy(db, &workspace, &session, last)?;
+        Ok(Answer::Json(201, made.show()))
     })
 }
 

@@ -175,3 +175,44 @@ pub fn delete(db: &Connection, key: i64) -> Result<(), Refusal> {
         .execute(params![key, clock::now()])?;
     Ok(())
 }
+
+/// Copies a session under an id made up here: its members, and its messages up to this one, or all.
+///
+/// # Errors
+/// The database refused.
+pub fn copy(
+    db: &Connection,
+    workspace: &Workspace,
+    session: &Session,
+    last_message: Option<i64>,
+) -> Result<Session, Refusal> {
+    let id = clock::new_id()?;
+    let map = |text: &str| json(text).as_object().cloned();
+    let (metadata, configuration) = (map(&session.metadata), map(&session.configuration));
+    let (made, _) = get_or_create(
+        db,
+        workspace,
+        &id,
+        metadata.as_ref(),
+        configuration.as_ref(),
+    )?;
+    db.prepare_cached(
+        "INSERT INTO members (session, peer, observe_me, observe_others, gone) \
+         SELECT ?2, peer, observe_me, observe_others, gone FROM members WHERE session = ?1",
+    )?
+    .execute(params![session.key, made.key])?;
+    let sql = "SELECT key FROM messages WHERE session = ?1 AND key <= ?2 ORDER BY key";
+    let mut statement = db.prepare_cached(sql)?;
+    let last = last_message.unwrap_or(i64::MAX);
+    let keys: Vec<i64> = statement
+        .query_map(params![session.key, last], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let sql = "INSERT INTO messages (id, session, peer, metadata, configuration, created_at, tokens, content) \
+               SELECT ?1, ?2, peer, metadata, configuration, created_at, tokens, content \
+               FROM messages WHERE key = ?3";
+    let mut statement = db.prepare_cached(sql)?;
+    for key in keys {
+        statement.execute(params![clock::new_id()?, made.key, key])?;
+    }
+    Ok(made)
+}

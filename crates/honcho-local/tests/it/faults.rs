@@ -14,10 +14,10 @@ use crate::http::wait_for;
 const WORKSPACE: &str = "w";
 const MESSAGES: &str = "/v3/workspaces/*/sessions/*/messages";
 
-/// A server with a workspace, and a client that waits this long for bytes.
-fn world(read_timeout: Duration) -> (Server, Client) {
+/// A server with a workspace, and a patient client.
+fn world() -> (Server, Client) {
     let server = Server::start(Options::default()).expect("a server");
-    let client = client(&server, read_timeout);
+    let client = client(&server, PATIENT);
     client
         .get_or_create_workspace(&WorkspaceCreate::new(WORKSPACE))
         .expect("a workspace");
@@ -63,14 +63,15 @@ fn last(server: &Server) -> Record {
 const PATIENT: Duration = Duration::from_secs(20);
 const HASTY: Duration = Duration::from_millis(200);
 
-/// Sets the fault for one message POST, sends one, then another that must work.
+/// Sets the fault for one message POST and sends one, waiting this long for bytes. The client that is
+/// given back is patient again.
 fn once(fault: Fault, read_timeout: Duration) -> (Server, Client, Result<(), Error>) {
-    let (server, client) = world(read_timeout);
+    let (server, patient) = world();
     server
         .controls()
         .add(Rule::new(fault).on("POST", MESSAGES).times(1));
-    let outcome = say(&client, "first");
-    (server, client, outcome)
+    let outcome = say(&client(&server, read_timeout), "first");
+    (server, patient, outcome)
 }
 
 fn served_again(server: &Server, client: &Client, want: &[&str]) {
@@ -130,7 +131,7 @@ fn a_refused_key() {
 
 #[test]
 fn handled_after_the_caller_gave_up() {
-    let (server, client, outcome) = once(Fault::HandleLate { ms: 600 }, HASTY);
+    let (server, client, outcome) = once(Fault::HandleLate { ms: 2_000 }, HASTY);
     assert!(matches!(outcome, Err(Error::Timeout)), "{outcome:?}");
     assert_eq!(stored(&server), Vec::<String>::new());
     wait_for("the late commit", || stored(&server) == ["first"]);
@@ -210,7 +211,7 @@ fn a_dripping_answer() {
     let (server, client, outcome) = once(Fault::Drip { every_ms: 1 }, PATIENT);
     outcome.expect("slow, but whole");
     served_again(&server, &client, &["first", "second"]);
-    let (server, client, outcome) = once(Fault::Drip { every_ms: 1_000 }, HASTY);
+    let (server, client, outcome) = once(Fault::Drip { every_ms: 2_000 }, HASTY);
     assert!(matches!(outcome, Err(Error::Timeout)), "{outcome:?}");
     served_again(&server, &client, &["first", "second"]);
 }
@@ -236,7 +237,7 @@ fn a_huge_body() {
 
 #[test]
 fn everything_forgotten() {
-    let (server, client) = world(PATIENT);
+    let (server, client) = world();
     say(&client, "first").expect("stored");
     server
         .controls()
@@ -248,7 +249,7 @@ fn everything_forgotten() {
 
 #[test]
 fn rules_count_and_choose() {
-    let (server, client) = world(PATIENT);
+    let (server, client) = world();
     let fault = || Fault::Status {
         status: 418,
         retry_after: None,
@@ -270,7 +271,7 @@ fn rules_count_and_choose() {
 
 #[test]
 fn requests_are_recorded() {
-    let (server, client) = world(PATIENT);
+    let (server, client) = world();
     say(&client, "first").expect("stored");
     let record = last(&server);
     assert_eq!(record.method, "POST");
@@ -332,7 +333,7 @@ fn restarted_on_the_same_port_with_the_same_data() {
 /// No fault is needed for this one: an answer repeats what was sent.
 #[test]
 fn a_full_batch_is_stored_although_its_answer_is_too_large() {
-    let (server, client) = world(PATIENT);
+    let (server, client) = world();
     let batch = vec![MessageCreate::new("🍅".repeat(25_000), "owner"); 100];
     let outcome = client.add_messages("s", &batch);
     assert!(

@@ -379,3 +379,80 @@ fn what_the_queue_would_derive() {
     );
     assert_eq!(pending(""), (1, false), "a session overrides its workspace");
 }
+
+#[test]
+fn twelve_at_once_make_one_workspace() {
+    let (server, _) = start();
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..12)
+            .map(|_| {
+                scope.spawn(|| {
+                    Client::new(&server.url())
+                        .post("/v3/workspaces", json!({ "id": "w" }))
+                        .status
+                })
+            })
+            .collect();
+        callers
+            .into_iter()
+            .map(|caller| caller.join().expect("a status"))
+            .collect()
+    });
+    assert_eq!(statuses.iter().filter(|status| **status == 201).count(), 1);
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 11);
+}
+
+#[test]
+fn batches_of_many_writers_stay_together() {
+    let (server, client) = start();
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let url = server.url();
+            scope.spawn(move || {
+                let message =
+                    |n: usize| json!({ "content": format!("{writer}-{n}"), "peer_id": "p" });
+                let batch = json!({ "messages": (0..10).map(message).collect::<Vec<_>>() });
+                let path = format!("{W}/sessions/s/messages");
+                assert_eq!(Client::new(&url).post(&path, batch).status, 201);
+            });
+        }
+    });
+    let page = client
+        .post(&format!("{W}/sessions/s/messages/list?size=100"), json!({}))
+        .body;
+    let listed: Vec<&str> = page["items"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|item| item["content"].as_str())
+        .collect();
+    assert_eq!(listed.len(), 80);
+    for batch in listed.chunks(10) {
+        let writer = batch[0].split('-').next().expect("a writer");
+        let want: Vec<String> = (0..10).map(|n| format!("{writer}-{n}")).collect();
+        assert_eq!(batch, want);
+    }
+}
+
+#[test]
+fn a_session_is_copied() {
+    let (_server, client) = start();
+    client.say("w", "s", "p", "one");
+    let last = client.say("w", "s", "p", "two");
+    client.say("w", "s", "q", "three");
+    let made = client.post(
+        &format!("{W}/sessions/s/clone?message_id={last}"),
+        Value::Null,
+    );
+    assert_eq!(made.status, 201);
+    let copy = made.body["id"].as_str().expect("an id");
+    let page = client
+        .post(&format!("{W}/sessions/{copy}/messages/list"), json!({}))
+        .body;
+    assert_eq!(page["total"], json!(2));
+    assert_ne!(page["items"][1]["id"], json!(last));
+    assert_eq!(
+        client.get(&format!("{W}/sessions/{copy}/peers")).body["total"],
+        json!(2)
+    );
+}
