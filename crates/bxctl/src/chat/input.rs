@@ -14,7 +14,7 @@ use bxcore::{
 };
 use rustyline::{Config, DefaultEditor, error::ReadlineError, history::History as _};
 
-use crate::{failure::Failure, out};
+use crate::{ask::unusable, failure::Failure, out};
 
 /// Lines of history kept.
 const HISTORY_LINES_MAX: usize = 1_000;
@@ -51,9 +51,9 @@ impl Input {
         let config = Config::builder().auto_add_history(false);
         let config = config
             .max_history_size(HISTORY_LINES_MAX)
-            .map_err(terminal)?
+            .map_err(unusable)?
             .build();
-        let mut editor = Box::new(DefaultEditor::with_config(config).map_err(terminal)?);
+        let mut editor = Box::new(DefaultEditor::with_config(config).map_err(unusable)?);
         let history = dirs.state.join("bxctl/history");
         if let Err(failure) = load(&history, &mut editor) {
             out::say(&format!("no history: {}", crate::render::error(&failure)));
@@ -83,16 +83,9 @@ impl Input {
             }
             Err(ReadlineError::Interrupted) => Ok(Line::Interrupt),
             Err(ReadlineError::Eof) => Ok(Line::End),
-            Err(error) => Err(terminal(error)),
+            Err(error) => Err(unusable(error)),
         }
     }
-}
-
-fn terminal(error: ReadlineError) -> Failure {
-    Failure::Terminal(match error {
-        ReadlineError::Io(error) => error,
-        other => io::Error::other(other.to_string()),
-    })
 }
 
 fn plain() -> Result<Line, Failure> {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use bxcore::paths::Dirs;
 use bxwire::{
-    Label, SessionId,
+    CallId, Class, Label, SessionId,
     links::turns::{Answer, Request, TurnEvent},
 };
 
@@ -169,7 +169,7 @@ impl<'a> Show<'a> {
         let before = self.label;
         self.label = before.join(label);
         let tainted = self.label.is_untrusted() && !before.is_untrusted();
-        let secret = self.label.class != before.class && self.label.class == bxwire::Class::Secret;
+        let secret = self.label.class != before.class && self.label.class == Class::Secret;
         if !tainted && !secret {
             return Ok(());
         }
@@ -196,14 +196,14 @@ impl<'a> Show<'a> {
             if tainted {
                 cause.label.is_untrusted()
             } else {
-                cause.label.class == bxwire::Class::Secret
+                cause.label.class == Class::Secret
             }
         };
         let cause = causes.iter().rev().find(did)?;
         Some(one_line(&cause.source))
     }
 
-    fn approve(&mut self, call: &bxwire::CallId, what: &str) -> Result<(), Failure> {
+    fn approve(&mut self, call: &CallId, what: &str) -> Result<(), Failure> {
         self.break_line()?;
         if !ask::somebody() {
             self.aside(&format!(
@@ -216,7 +216,12 @@ impl<'a> Show<'a> {
             "The agent asks to: {}\nallow? [y]es once, for this [s]ession, [N]o:",
             one_line(what)
         );
-        let answer = match ask::line(&question)?.unwrap_or_default().as_str() {
+        let Some(answer) = ask::line(&question)? else {
+            // Ctrl-C here means the turn, not the question alone.
+            self.answer(call, Answer::Deny)?;
+            return self.cancel();
+        };
+        let answer = match answer.to_lowercase().as_str() {
             "y" | "yes" => Answer::Once,
             "s" | "session" => Answer::Session,
             _ => Answer::Deny,
@@ -224,23 +229,38 @@ impl<'a> Show<'a> {
         self.answer(call, answer)
     }
 
-    fn answer(&self, call: &bxwire::CallId, answer: Answer) -> Result<(), Failure> {
+    fn cancel(&self) -> Result<(), Failure> {
+        match self.session.clone() {
+            Some(session) => self.tell(&Request::Cancel { session }),
+            None => Ok(()),
+        }
+    }
+
+    fn answer(&self, call: &CallId, answer: Answer) -> Result<(), Failure> {
         let Some(session) = self.session.clone() else {
             return Ok(());
         };
         let call = call.clone();
-        link::loopd(
-            self.dirs,
-            &Request::Approve {
-                session,
-                call,
-                answer,
-            },
-        )?;
-        Ok(())
+        self.tell(&Request::Approve {
+            session,
+            call,
+            answer,
+        })
     }
 
-    /// Whether the words on the screen end in the middle of a line, for what interrupts them.
+    /// Tells loopd something about the turn that runs. It may have ended while the owner thought: then there is
+    /// nothing to stop or allow, and the turn's own end says what became of it.
+    fn tell(&self, request: &Request) -> Result<(), Failure> {
+        match link::loopd(self.dirs, request) {
+            Err(Failure::Refused { .. }) => {
+                self.aside("that came too late");
+                Ok(())
+            }
+            told => told.map(drop),
+        }
+    }
+
+    /// Ends a line that is still open, for what interrupts it.
     pub fn close(&mut self) {
         let _ = self.break_line();
         let _ = io::stdout().flush();

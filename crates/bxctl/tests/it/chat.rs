@@ -294,3 +294,64 @@ fn a_wrong_speaker_in_the_configuration_is_named() {
     assert_eq!(ran.code, Some(78), "{ran:?}");
     assert!(ran.stderr.contains("bxctl.toml:1: `speaker`"), "{ran:?}");
 }
+
+#[test]
+fn where_nobody_can_be_asked_the_answer_is_no_and_one_too_late_harms_nothing() {
+    let mut world = World::new();
+    let call: bxwire::CallId = "abc123def".parse().unwrap();
+    let log = world.turns(move |_, request| match request {
+        Request::Turn { .. } => vec![
+            accepted(1),
+            Some(TurnEvent::Approval {
+                call: call.clone(),
+                what: "write_file notes/x".into(),
+            }),
+            reply("I may not write.", Label::PRIVATE),
+        ],
+        _ => vec![Some(
+            bxwire::Refused::new("unknown-call", "no such call runs").into(),
+        )],
+    });
+    let ran = world.bxctl(&["chat", "--once", "write it"]);
+    assert_eq!(
+        (ran.stdout.as_str(), ran.code),
+        ("I may not write.\n", Some(0))
+    );
+    assert!(
+        ran.stderr.contains("denied") && ran.stderr.contains("too late"),
+        "{ran:?}"
+    );
+    let answers = asked(&log).into_iter().filter_map(|request| match request {
+        Request::Approve { answer, .. } => Some(answer),
+        _ => None,
+    });
+    assert_eq!(
+        answers.collect::<Vec<_>>(),
+        [bxwire::links::turns::Answer::Deny]
+    );
+}
+
+#[test]
+fn a_text_too_long_for_a_frame_is_refused_before_it_is_sent() {
+    let mut world = World::new();
+    let log = world.turns(|_, _| vec![accepted(1), reply("ok", Label::PRIVATE)]);
+    let fits = "\u{1}".repeat(160 * 1024);
+    let ran = world.bxctl_reading(&["chat", "--once", "-"], &fits);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = world.bxctl_reading(&["chat", "--once", "-"], &format!("{fits}x"));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert_eq!(turns(&asked(&log)).len(), 1);
+}
+
+#[test]
+fn an_unknown_session_is_refused_before_anything_is_said() {
+    let mut world = World::new();
+    world.turns(|_, _| {
+        let refused = bxwire::Refused::new("unknown-session", "there is no such session");
+        vec![Some(refused.with_runbook("session-unknown").into())]
+    });
+    let id = session().to_string();
+    let ran = world.bxctl(&["chat", "--session", &id, "--once", "hello"]);
+    assert_eq!(ran.code, Some(77), "{ran:?}");
+    assert!(ran.stderr.contains("#session-unknown"), "{ran:?}");
+}

@@ -4,4 +4,5 @@ mod chat;
 mod fakes;
 mod golden;
 mod memory;
+mod terminal;
 mod up;

@@ -20,22 +20,23 @@ impl Up {
     fn start(world: &World, more: &[&str]) -> Self {
         let arguments = [&["up", "--no-chat"], more].concat();
         let mut child = world.command(&arguments).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut said = Vec::new();
-        loop {
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut up = Self {
+            child,
+            said: Vec::new(),
+            stderr,
+        };
+        while !up
+            .said
+            .last()
+            .is_some_and(|line| line.starts_with("everything is ready"))
+        {
             let mut line = String::new();
-            let read = stderr.read_line(&mut line).unwrap();
-            assert!(read > 0, "it ended: {said:?}");
-            let ready = line.starts_with("everything is ready");
-            said.push(line);
-            if ready {
-                return Self {
-                    child,
-                    said,
-                    stderr,
-                };
-            }
+            let read = up.stderr.read_line(&mut line).unwrap();
+            assert!(read > 0, "it ended: {:?}", up.said);
+            up.said.push(line);
         }
+        up
     }
 
     /// The place a part said.
