@@ -25,6 +25,9 @@ const EDITS_MAX: usize = 500;
 /// Bytes of notes in one answer, as JSON; the newest are shown. Well within a frame.
 const NOTES_BYTES_MAX: usize = 700_000;
 
+/// Bytes of lines in one answer, as JSON.
+const LINES_BYTES_MAX: usize = 700_000;
+
 /// What the owner at the command line may see.
 const OWNER: Reader = Reader {
     label: Label::new(Class::Secret, Trust::Untrusted),
@@ -53,7 +56,7 @@ impl Service {
             Request::MemoryAccept { confirm } => match self.accept(confirm) {
                 Ok(accepted) => Reply::Change {
                     done: accepted.written.is_some(),
-                    lines: accepted.lines,
+                    lines: bounded(accepted.lines),
                     edit: accepted.written.map(|written| written.edit.id),
                 },
                 Err(error) => service::refused(&error).into(),
@@ -160,7 +163,7 @@ impl Service {
             return match self.write(|memory, rules, _, at| undo::undo(memory, edit, rules, at)) {
                 Ok(written) => Reply::Change {
                     done: true,
-                    lines: words::lines(&written.edit),
+                    lines: bounded(words::lines(&written.edit)),
                     edit: Some(written.edit.id),
                 },
                 Err(error) => service::refused(&error).into(),
@@ -173,7 +176,7 @@ impl Service {
         match would {
             Ok(edit) => Reply::Change {
                 done: false,
-                lines: words::lines(&edit),
+                lines: bounded(words::lines(&edit)),
                 edit: None,
             },
             Err(denied) => service::refused(&WriteError::Denied(denied)).into(),
@@ -219,6 +222,22 @@ impl Service {
             Err(error) => report::actionable(&error),
         }
     }
+}
+
+/// As many lines as an answer has room for.
+fn bounded(mut lines: Vec<String>) -> Vec<String> {
+    let mut bytes = 0;
+    let fits = |line: &&String| {
+        bytes += serde_json::to_string(line).map_or(0, |json| json.len());
+        bytes <= LINES_BYTES_MAX
+    };
+    let shown = lines.iter().take_while(fits).count();
+    let more = lines.len() - shown;
+    if more > 0 {
+        lines.truncate(shown);
+        lines.push(format!("and {more} more"));
+    }
+    lines
 }
 
 fn one<T: std::str::FromStr>(arguments: &[String]) -> Option<T> {

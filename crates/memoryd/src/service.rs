@@ -25,7 +25,7 @@ use crate::{
     files,
     hooks::SyncHooks,
     identity,
-    index::{Index, IndexError},
+    index::{self, Index, IndexError},
     logs::Logs,
     memory::Memory,
     plan::{self, Rules},
@@ -45,6 +45,8 @@ pub struct Service {
     /// Wakes the indexing thread; one waiting wake stands for any number.
     wake: SyncSender<()>,
     pub(crate) stopping: AtomicBool,
+    /// The index was made anew and does not hold everything yet.
+    filling: AtomicBool,
     /// What the last pass over index and logs could not do.
     trouble: Mutex<Vec<Notice>>,
     /// When it became ready.
@@ -71,6 +73,7 @@ impl Service {
             writing: Mutex::new(()),
             wake,
             stopping: AtomicBool::new(false),
+            filling: AtomicBool::new(false),
             trouble: Mutex::new(Vec::new()),
             since: Millis::now(),
         };
@@ -93,11 +96,16 @@ impl Service {
 
     /// Brings the index up to the logs and the journal. The indexing thread's work.
     pub fn catch_up(&self) {
-        let mut trouble = Vec::new();
-        if let Err(error) = self.store.with(|memory| self.index.take_memory(memory)) {
-            trouble.push(noticed(&error));
+        if self.index.take_stale() {
+            self.filling.store(true, Ordering::SeqCst);
         }
-        match self.index.take_logs(&self.logs, &self.stopping) {
+        let memory = self.catch_up_memory();
+        let logs = self.index.take_logs(&self.logs, &self.stopping);
+        if memory.is_ok() && logs.is_ok() {
+            self.filling.store(false, Ordering::SeqCst);
+        }
+        let mut trouble: Vec<_> = memory.err().iter().map(noticed).collect();
+        match logs {
             Ok(errors) => trouble.extend(errors.iter().map(noticed)),
             Err(error) => trouble.push(noticed(&error)),
         }
@@ -108,6 +116,18 @@ impl Service {
             }
             *last = trouble;
         }
+    }
+
+    fn catch_up_memory(&self) -> Result<(), IndexError> {
+        let _in_order = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.store.last_edit();
+        if self.index.last_edit()? == last {
+            return Ok(());
+        }
+        let rows = self
+            .store
+            .with(|memory| index::of_memory(memory.contents(), None));
+        self.index.take_memory(last, &rows)
     }
 
     /// Everything memoryd has to say to a person.
@@ -141,21 +161,27 @@ impl Service {
     }
 
     fn told(&self, edit: &Edit) {
-        let taken = self
+        let subjects = edit
+            .changes
+            .iter()
+            .map(|change| change.subject().to_owned())
+            .collect();
+        // The rows are made first: nobody waits for the index to read memory.
+        let rows = self
             .store
-            .with(|memory| self.index.take_edit(memory, edit.id));
-        self.after_index(taken);
+            .with(|memory| index::of_memory(memory.contents(), Some(&subjects)));
+        match self.index.take_edit(edit.id, &subjects, &rows) {
+            Ok(true) => {}
+            Ok(false) => self.wake(),
+            Err(error) => self.index_failed(&error),
+        }
         self.hooks.edit_made(edit);
     }
 
     /// An index that fails is caught up later; nobody waits for it.
-    fn after_index(&self, taken: Result<(), IndexError>) {
-        if let Err(error) = taken {
-            tracing::warn!("{}", noticed(&error).text);
-            self.wake();
-        } else if self.index.take_stale() {
-            self.wake();
-        }
+    fn index_failed(&self, error: &IndexError) {
+        tracing::warn!("{}", noticed(error).text);
+        self.wake();
     }
 
     /// loopd has connected: what it wrote while nobody listened is in the logs.
@@ -207,8 +233,9 @@ impl Service {
     }
 
     fn updated(&self, session: &SessionId, turn: u64) {
-        let taken = self.index.take_session(&self.logs, session);
-        self.after_index(taken);
+        if let Err(error) = self.index.take_session(&self.logs, session) {
+            self.index_failed(&error);
+        }
         self.hooks.turn_ended(session, turn);
     }
 
@@ -256,11 +283,12 @@ impl Service {
     ) -> Result<recall::Answer, RecallError> {
         let limits = *self.limits.read().unwrap_or_else(PoisonError::into_inner);
         let query = Query::read(arguments, limits).map_err(RecallError::Denied)?;
-        if self.index.take_stale() {
-            self.wake();
+        let mut others = Vec::new();
+        if self.filling.load(Ordering::SeqCst) || self.index.is_stale() {
+            others.push("The index is being filled: more may be found in a moment.".to_owned());
         }
-        let answer = recall::recall(&self.index, &query, arguments, reader, limits, &[]);
-        if self.index.take_stale() {
+        let answer = recall::recall(&self.index, &query, arguments, reader, limits, &others);
+        if self.index.is_stale() {
             self.wake();
         }
         answer.map_err(RecallError::Index)

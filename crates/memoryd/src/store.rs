@@ -24,11 +24,14 @@ use crate::{
     edit::{Edit, FileChange},
     files::{Files, Standing, hash, standing},
     identity,
-    journal::Journal,
+    journal::{self, Journal},
     memory::{Contents, Memory, identity_file},
     notes,
     plan::Rules,
 };
+
+/// Longest line of the journal, in bytes: well within what is read back.
+const EDIT_BYTES_MAX: usize = bxcore::append::LINE_BYTES_MAX / 2;
 
 /// Why an edit was not made.
 #[derive(Debug, thiserror::Error)]
@@ -267,6 +270,9 @@ impl Inner {
                 before,
                 file,
             });
+        }
+        if journal::line(&edit).len() > EDIT_BYTES_MAX {
+            return Err(Denied::Argument("not done: that is more than one edit can hold").into());
         }
         match self.journal.append(&edit) {
             Ok(_) => self.recovered(),

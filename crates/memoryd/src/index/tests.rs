@@ -2,11 +2,15 @@
 
 use bxwire::{
     Class, Origin, Trust,
+    links::memory_tools::About,
     log::{Body, Outcome, Record},
 };
 
 use super::*;
-use crate::edit::{By, Change, Edit};
+use crate::{
+    edit::{By, Change, Edit},
+    memory::Memory,
+};
 
 struct World {
     folder: tempfile::TempDir,
@@ -104,6 +108,26 @@ fn edit(memory: &mut Memory, label: Label, changes: Vec<Change>) -> EditId {
     };
     memory.apply(edit).unwrap();
     id
+}
+
+/// Takes in the last edit of memory, as the service does.
+fn take(index: &Index, memory: &Memory) -> bool {
+    let edit = memory.edits().last().unwrap();
+    let subjects = edit
+        .changes
+        .iter()
+        .map(|change| change.subject().to_owned())
+        .collect();
+    let rows = of_memory(memory.contents(), Some(&subjects));
+    index.take_edit(edit.id, &subjects, &rows).unwrap()
+}
+
+fn take_memory(index: &Index, memory: &Memory) {
+    let last = EditId(memory.edits().len() as u64);
+    index
+        .take_memory(last, &of_memory(memory.contents(), None))
+        .unwrap();
+    assert_eq!(index.last_edit().unwrap(), last);
 }
 
 fn noted(id: &str, text: &str) -> Change {
@@ -257,7 +281,7 @@ fn edits_come_and_go_with_memory() {
     ];
     for (label, changes, words, clean, hidden) in steps {
         let id = edit(&mut memory, label, changes);
-        index.take_edit(&memory, id).unwrap();
+        assert!(take(&index, &memory));
         assert_eq!(
             found(&index, Label::PRIVATE, words).len(),
             clean,
@@ -275,18 +299,19 @@ fn missing_edits_are_taken_in_without_harm_to_turns() {
     take_all(&index, &world);
     let mut memory = Memory::default();
     edit(&mut memory, Label::PRIVATE, vec![noted("n1", "apples")]);
-    let second = edit(&mut memory, Label::PRIVATE, vec![noted("n2", "pears")]);
-    index.take_edit(&memory, second).unwrap();
+    edit(&mut memory, Label::PRIVATE, vec![noted("n2", "pears")]);
+    assert!(!take(&index, &memory));
+    take_memory(&index, &memory);
     assert_eq!(
         found(&index, Label::PRIVATE, "apples OR pears OR plums").len(),
         4
     );
-    index.take_memory(&memory).unwrap();
+    take_memory(&index, &memory);
     assert_eq!(index.rows().unwrap(), 4);
     // After a restore the journal is shorter.
     let mut older = Memory::default();
     edit(&mut older, Label::PRIVATE, vec![noted("n1", "figs")]);
-    index.take_memory(&older).unwrap();
+    take_memory(&index, &older);
     assert_eq!(found(&index, Label::PRIVATE, "apples OR pears").len(), 0);
     assert_eq!(found(&index, Label::PRIVATE, "figs OR plums").len(), 3);
 }

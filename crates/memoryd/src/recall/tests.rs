@@ -5,6 +5,7 @@ use bxwire::EditId;
 use super::*;
 use crate::{
     edit::{By, Change, Edit},
+    index::of_memory,
     memory::Memory,
 };
 
@@ -208,7 +209,9 @@ impl World {
             files: Vec::new(),
         };
         self.memory.apply(edit).unwrap();
-        self.index.take_edit(&self.memory, id).unwrap();
+        let subjects = BTreeSet::from([format!("n{}", id.0)]);
+        let rows = of_memory(self.memory.contents(), Some(&subjects));
+        assert!(self.index.take_edit(id, &subjects, &rows).unwrap());
         id
     }
 

@@ -69,8 +69,7 @@ fn a_bad_line_and_a_newer_one_stop_the_start_with_their_place() {
         let ended = world
             .home
             .try_start("memoryd", |_| {})
-            .err()
-            .expect("no start");
+            .expect_err("no start");
         assert_eq!(ended.status.code(), Some(74), "{ended:?}");
         for wanted in ["journal.jsonl", line, entry] {
             assert!(ended.stderr.contains(wanted), "{wanted}: {}", ended.stderr);
@@ -86,8 +85,7 @@ fn a_second_daemon_refuses_to_start() {
     let ended = world
         .home
         .try_start("memoryd", |_| {})
-        .err()
-        .expect("no start");
+        .expect_err("no start");
     assert_eq!(ended.status.code(), Some(74));
     assert!(ended.stderr.contains("state-locked"), "{}", ended.stderr);
     world.done(&note("the first goes on"));
@@ -103,8 +101,7 @@ fn a_wrong_configuration_stops_the_start() {
     let ended = world
         .home
         .try_start("memoryd", |_| {})
-        .err()
-        .expect("no start");
+        .expect_err("no start");
     assert_eq!(ended.status.code(), Some(78), "{ended:?}");
     for wanted in ["memoryd.toml:1", "memoryd.toml:3", "config-invalid"] {
         assert!(ended.stderr.contains(wanted), "{}", ended.stderr);
