@@ -42,6 +42,9 @@ impl Store {
             path: path.to_owned(),
             source,
         };
+        if let Some(file) = file {
+            keep_private(file);
+        }
         let connection = match file {
             Some(file) => Connection::open(file),
             None => Connection::open_in_memory(),
@@ -123,6 +126,17 @@ impl Store {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Makes a new file readable for its owner alone, for it holds what people said; SQLite gives the files
+/// beside it the same mode. Where this fails, opening fails too and says why.
+fn keep_private(file: &Path) {
+    use std::os::unix::fs::OpenOptionsExt;
+    let _ = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file);
 }
 
 /// Stored JSON as a value; what this program wrote always reads.

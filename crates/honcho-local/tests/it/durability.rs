@@ -244,3 +244,17 @@ fn a_bad_start_says_why() {
         "{said}"
     );
 }
+
+#[test]
+fn the_file_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let db = folder.path().join("honcho.sqlite");
+    let program = Program::start(&db, &[]);
+    program.client.say("w", "s", "owner", "hello");
+    for entry in std::fs::read_dir(folder.path()).expect("the folder") {
+        let entry = entry.expect("an entry");
+        let mode = entry.metadata().expect("its metadata").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{:?}", entry.file_name());
+    }
+}

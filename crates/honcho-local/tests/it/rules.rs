@@ -272,7 +272,7 @@ fn conclusions_make_nothing() {
 #[test]
 fn a_deleted_session_drains() {
     let options = Options {
-        drain_after: Duration::from_millis(700),
+        drain_after: Duration::from_millis(2_000),
         ..Options::default()
     };
     let server = Server::start(options).expect("a server");
@@ -324,7 +324,7 @@ fn a_deleted_session_drains() {
 #[test]
 fn a_deleted_workspace_is_doomed_until_it_is_gone() {
     let options = Options {
-        drain_after: Duration::from_millis(700),
+        drain_after: Duration::from_millis(2_000),
         ..Options::default()
     };
     let server = Server::start(options).expect("a server");
