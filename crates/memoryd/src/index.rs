@@ -87,19 +87,15 @@ pub struct Index {
 }
 
 impl Index {
-    /// Opens the index, or makes an empty one. What fails here is tried again at each use.
+    /// The index at `path`, opened or made at its first use: a start does not wait for it.
     #[must_use]
-    pub fn open(path: &Path) -> Self {
-        let index = Self {
+    pub fn at(path: &Path) -> Self {
+        Self {
             path: path.into(),
             connection: Mutex::new(None),
             reading: Mutex::new(()),
             stale: AtomicBool::new(false),
-        };
-        if let Err(error) = index.run(|_| Ok(())) {
-            tracing::error!("{}", bxcore::report::line(&error, None));
         }
-        index
     }
 
     /// Whether everything has to be taken in anew; asking answers once.

@@ -104,7 +104,7 @@ fn start(dirs: &Dirs) -> Result<Running, StartError> {
     let store = Arc::new(Store::open(&folder, config.rules.clone(), keys.refuser())?);
     let logs = Logs::new(dirs.state_of("loopd").join("sessions"));
     let hooks = hooks(dirs, &config, keys, &store, &logs)?;
-    let index = Index::open(&folder.join("index.sqlite"));
+    let index = Index::at(&folder.join("index.sqlite"));
     let (service, woken) = Service::new(store, index, hooks, logs, config.recall);
     let service = Arc::new(service);
     let indexing = {

@@ -45,7 +45,7 @@ pub struct Service {
     /// Wakes the indexing thread; one waiting wake stands for any number.
     wake: SyncSender<()>,
     pub(crate) stopping: AtomicBool,
-    /// The index was made anew and does not hold everything yet.
+    /// Until the first pass over logs and journal, and while a rebuilt index does not hold everything.
     filling: AtomicBool,
     /// What the last pass over index and logs could not do.
     trouble: Mutex<Vec<Notice>>,
@@ -73,7 +73,7 @@ impl Service {
             writing: Mutex::new(()),
             wake,
             stopping: AtomicBool::new(false),
-            filling: AtomicBool::new(false),
+            filling: AtomicBool::new(true),
             trouble: Mutex::new(Vec::new()),
             since: Millis::now(),
         };
@@ -96,13 +96,17 @@ impl Service {
 
     /// Brings the index up to the logs and the journal. The indexing thread's work.
     pub fn catch_up(&self) {
+        let memory = self.catch_up_memory();
         if self.index.take_stale() {
             self.filling.store(true, Ordering::SeqCst);
         }
-        let memory = self.catch_up_memory();
         let logs = self.index.take_logs(&self.logs, &self.stopping);
         if memory.is_ok() && logs.is_ok() {
             self.filling.store(false, Ordering::SeqCst);
+            // It broke and was made anew on the way: once more.
+            if self.index.is_stale() {
+                self.wake();
+            }
         }
         let mut trouble: Vec<_> = memory.err().iter().map(noticed).collect();
         match logs {

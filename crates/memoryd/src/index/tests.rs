@@ -29,7 +29,9 @@ impl World {
     }
 
     fn index(&self) -> Index {
-        Index::open(&self.path())
+        let index = Index::at(&self.path());
+        index.last_edit().unwrap();
+        index
     }
 
     fn path(&self) -> PathBuf {

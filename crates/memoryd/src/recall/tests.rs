@@ -186,7 +186,7 @@ impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self {
-            index: Index::open(&folder.path().join("index.sqlite")),
+            index: Index::at(&folder.path().join("index.sqlite")),
             _folder: folder,
             memory: Memory::default(),
         }
