@@ -1,0 +1,9 @@
+//! memoryd's Honcho half as it ships: the real program over real sockets, a real HTTP Honcho at the far end, a
+//! broker that says what the test wants.
+
+mod decisions;
+mod doubt;
+mod edits;
+mod keys;
+mod outage;
+mod world;

@@ -1,0 +1,177 @@
+//! Honcho away, busy, refusing or too slow: everything waits, nothing is lost, everything goes out once, in
+//! order.
+
+use std::time::{Duration, Instant};
+
+use bxwire::links::control::SyncAction;
+use honcho_local::{Fault, Rule};
+
+use crate::world::{Said, World, session};
+
+const TRUSTED: &str = "b-trusted";
+
+#[test]
+fn an_outage_sends_everything_once_it_ends_in_order_and_in_batches() {
+    let mut world = World::new();
+    let options = world.stop_honcho();
+    for turn in 1..=60 {
+        world.turn(&session(1), turn);
+    }
+    let sync = world.until("sixty waiting turns", |sync| {
+        sync.workspaces[0].waiting == 60
+    });
+    let wait = sync.workspaces[0].wait.clone().expect("a reason to wait");
+    assert_eq!(
+        (wait.reason.as_str(), wait.runbook.as_str()),
+        ("connection refused", "honcho-unreachable")
+    );
+    world.start_honcho(options);
+    world.sync(SyncAction::Now {});
+    world.settle();
+    let id = session(1);
+    let want: Vec<_> = (1..=60)
+        .flat_map(|turn| {
+            [
+                format!("{id} owner: words {turn}"),
+                format!("{id} boxmaker: reply {turn}"),
+            ]
+        })
+        .collect();
+    assert_eq!(world.messages(TRUSTED), want);
+    let requests = world.honcho().controls().requests();
+    let posts = requests
+        .iter()
+        .filter(|request| request.path.ends_with("/messages"))
+        .count();
+    assert!(posts <= 2, "{posts} requests for sixty turns");
+    world.stop();
+    let outages = world.said.matches("does not take what is sent").count();
+    assert_eq!(
+        outages, 1,
+        "the start of an outage is logged once: {}",
+        world.said
+    );
+    assert_eq!(world.said.matches("Honcho answers again").count(), 1);
+}
+
+#[test]
+fn a_restart_sends_nothing_twice() {
+    let mut world = World::new();
+    for turn in 1..=3 {
+        world.turn(&session(1), turn);
+    }
+    world.settle();
+    for _ in 0..3 {
+        world.kill();
+        world.start();
+    }
+    world.turn(&session(1), 4);
+    world.settle();
+    assert_eq!(world.messages(TRUSTED).len(), 8);
+}
+
+#[test]
+fn a_refused_turn_is_marked_failed_and_its_neighbours_go_on() {
+    let mut world = World::new();
+    let options = world.stop_honcho();
+    world.turn(&session(1), 1);
+    // Honcho's operator can set a lower limit than the usual one: only the long turn is refused.
+    let long = Said {
+        text: Some("x".repeat(500)),
+        ..Said::default()
+    };
+    world.turn_of(&session(1), 2, &long);
+    world.turn(&session(1), 3);
+    world.until("three waiting turns", |sync| {
+        sync.workspaces[0].waiting == 3
+    });
+    world.start_honcho(options);
+    let refuse = Fault::Status {
+        status: 422,
+        retry_after: None,
+        commit: false,
+    };
+    // The batch is refused, then the second of the three that are tried alone.
+    let controls = world.honcho().controls();
+    controls.add(Rule::new(refuse.clone()).on("POST", "*/messages").times(1));
+    controls.add(Rule::new(refuse).on("POST", "*/messages").after(1).times(1));
+    world.sync(SyncAction::Now {});
+    let sync = world.settle();
+    let id = session(1);
+    assert_eq!(sync.failed.len(), 1, "{sync:?}");
+    assert_eq!(sync.failed[0].item.to_string(), format!("{id}/2"));
+    assert_eq!(sync.failed[0].status, Some(422));
+    let turns: Vec<_> = world.messages(TRUSTED);
+    assert_eq!(turns.len(), 4);
+    assert!(turns[2].ends_with("words 3"));
+    // The owner's retry.
+    world.sync(SyncAction::RetryAll {});
+    let sync = world.settle();
+    assert!(sync.failed.is_empty());
+    assert_eq!(world.messages(TRUSTED).len(), 6);
+}
+
+#[test]
+fn busy_is_later_and_not_refused() {
+    let world = World::new();
+    for status in [408, 425, 429] {
+        let busy = Fault::Status {
+            status,
+            retry_after: Some(1),
+            commit: false,
+        };
+        world
+            .honcho()
+            .controls()
+            .add(Rule::new(busy).on("POST", "*/messages").times(1));
+    }
+    world.turn(&session(1), 1);
+    let sync = world.settle();
+    assert!(sync.failed.is_empty());
+    assert_eq!(world.messages(TRUSTED).len(), 2);
+}
+
+#[test]
+fn a_stop_in_the_middle_of_a_request_ends_at_once_and_leaves_it_in_doubt() {
+    let mut world = World::new();
+    world.honcho().controls().add(
+        Rule::new(Fault::NeverAnswer { commit: true })
+            .on("POST", "*/messages")
+            .times(1),
+    );
+    world.turn(&session(1), 1);
+    let asked = world
+        .honcho()
+        .controls()
+        .wait_for(bxtest::WAIT, |requests| {
+            requests
+                .iter()
+                .any(|request| request.path.ends_with("/messages"))
+        });
+    assert!(asked);
+    let before = Instant::now();
+    world.stop();
+    assert!(before.elapsed() < Duration::from_secs(5));
+    world.start();
+    world.settle();
+    assert_eq!(world.messages(TRUSTED).len(), 2);
+}
+
+#[test]
+fn a_wiped_honcho_is_made_sure_of_again() {
+    let world = World::new();
+    world.turn(&session(1), 1);
+    world.settle();
+    world
+        .honcho()
+        .controls()
+        .add(Rule::new(Fault::Forget).times(1));
+    // Messages would make the session anew without its members' flags; conclusions find nobody.
+    world.tool(
+        &session(1),
+        bxwire::Label::PRIVATE,
+        r#"{"op":"add","about":"user","text":"The bike is blue."}"#,
+    );
+    world.settle();
+    assert_eq!(world.conclusions(TRUSTED), ["owner: The bike is blue."]);
+}
