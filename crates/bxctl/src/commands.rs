@@ -8,7 +8,7 @@ use crate::up::files::check;
 
 const EXITS: &str = "\
 Exit codes: 0 done; 1 done, and something needs you; 2 wrong usage; 69 a daemon cannot be reached;
-77 refused; 78 the configuration is wrong.
+74 a file or the terminal cannot be used; 77 refused; 78 the configuration is wrong.
 
 Start here: `bxctl up` runs everything and opens a chat. `bxctl runbook` explains every message.";
 
@@ -25,10 +25,23 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run all daemons in the foreground, and chat
+    ///
+    /// Without URLs this also runs the local stand-ins model-local and honcho-local, on free ports of this
+    /// machine. Everything ends together: when you leave the chat, at Ctrl-C or SIGTERM, or when a part dies.
+    /// Logs are in state/log/.
+    ///
+    /// Missing configuration files are written at the first run. In loopd.toml and memoryd.toml the url is kept
+    /// up to date for as long as the first line says "# written by bxctl up"; take that line out and the file is
+    /// yours: its url is used, and the stand-in is not started.
     Up(Up),
     /// Talk to the agent
+    ///
+    /// Replies are streamed; on a terminal there is line editing and history, otherwise each line of stdin is a
+    /// message. Ctrl-C stops the running turn, twice leaves; Ctrl-D leaves. /help lists what else can be typed.
     Chat(Chat),
     /// Show each daemon, and what needs you
+    ///
+    /// What needs you comes first. Exit code 69 when a daemon is down, 1 when something needs you.
     Status(Json),
     /// What the agent remembers, and where it went
     #[command(subcommand)]
@@ -37,22 +50,16 @@ pub enum Command {
     #[command(subcommand)]
     Session(Session),
     /// Print the runbook, or one entry of it; needs no daemon
+    ///
+    /// Every warning and error names its entry, as in docs/runbook.md#honcho-unreachable.
     Runbook {
         /// The entry a message names, for example honcho-unreachable
         entry: Option<String>,
     },
 }
 
-/// Runs model server, Honcho and the four daemons together, then opens a chat.
-///
-/// Without URLs it starts the local stand-ins model-local and honcho-local on free ports of this machine.
-/// Everything ends together: when you leave the chat, at Ctrl-C, or when a part dies. Logs are in
-/// state/log/.
-///
-/// Missing configuration files are written at the first run. A file that begins with
-/// "# written by bxctl up" is kept up to date; take that line out and the file is yours, never touched again.
+/// Arguments of `up`.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
 pub struct Up {
     /// Use this OpenAI-compatible model server, for example http://127.0.0.1:8080/v1
     #[arg(long, value_name = "URL", value_parser = check)]
@@ -65,11 +72,8 @@ pub struct Up {
     pub no_chat: bool,
 }
 
-/// Talks to the agent: streamed, with line editing and history on a terminal, a line a message otherwise.
-///
-/// Ctrl-C stops the running turn, twice leaves; Ctrl-D leaves. /help lists what else can be typed.
+/// Arguments of `chat`.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
 pub struct Chat {
     /// Go on with this session (see `bxctl session list`) instead of a new one
     #[arg(long, value_name = "ID")]
@@ -130,6 +134,9 @@ pub enum Memory {
         json: Json,
     },
     /// Show what went to Honcho and what did not yet
+    ///
+    /// A line for each workspace, then why anything waits, and each item that is undecided, failed or in doubt.
+    /// Exit code 1 when there is such an item or something waits.
     Sync(Sync),
     /// Show how a turn or an edit was decided, and where it is in Honcho
     Why {
@@ -140,10 +147,8 @@ pub enum Memory {
     },
 }
 
-/// Shows, for each workspace, what was sent, waits, failed or is in doubt. Exit 1 when something waits,
-/// failed or is in doubt.
+/// Arguments of `sync`.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
 pub struct Sync {
     /// Only what failed or is in doubt
     #[arg(long, conflicts_with_all = ["retry", "now", "watch"])]
@@ -197,6 +202,9 @@ pub enum Session {
         json: Json,
     },
     /// Say yourself what becomes of turns that brokerd cannot vouch for
+    ///
+    /// Turns wait undecided when brokerd has lost what it knew of their session. No command can declare them
+    /// trusted.
     Decide(Decide),
 }
 

@@ -66,6 +66,8 @@ pub enum Failure {
     AlreadyUp(#[source] LockError),
     #[error("{daemon} already runs on this home (pid {pid}); stop it first")]
     AlreadyRuns { daemon: &'static str, pid: u32 },
+    #[error("the path of {} would be longer than {max} bytes; use a shorter --home", path.display())]
+    PathTooLong { path: PathBuf, max: usize },
     #[error(transparent)]
     Folder(#[from] FolderError),
     #[error("cannot use {}", path.display())]
@@ -112,7 +114,8 @@ impl Failure {
             Self::Died { code, .. } => *code,
             Self::Refused { .. } | Self::AlreadyUp(_) | Self::AlreadyRuns { .. } => EXIT_REFUSED,
             Self::Config(_) | Self::Contradiction { .. } => EXIT_CONFIG,
-            Self::Folder(_)
+            Self::PathTooLong { .. }
+            | Self::Folder(_)
             | Self::File { .. }
             | Self::Start { .. }
             | Self::Terminal(_)
@@ -138,6 +141,7 @@ impl Actionable for Failure {
             Self::Config(error) => error.runbook(),
             Self::Contradiction { .. } => Some(runbook::CONFIG_INVALID),
             Self::AlreadyUp(_) | Self::AlreadyRuns { .. } => Some(runbook::STATE_LOCKED),
+            Self::PathTooLong { .. } => Some(runbook::SOCKET_UNUSABLE),
             Self::Folder(_) | Self::File { .. } => Some(runbook::STATE_UNUSABLE),
             Self::Start { .. } => Some(runbook::DAEMON_DOWN),
             Self::Died { entry, .. } => Some(*entry),

@@ -21,6 +21,16 @@ pub fn time(rfc3339: &str) -> String {
     }
 }
 
+/// `2026-01-31 14:02:09 UTC`, where a minute is too coarse.
+pub fn time_to_the_second(rfc3339: &str) -> String {
+    match (rfc3339.get(..10), rfc3339.get(11..19)) {
+        (Some(day), Some(second)) if rfc3339.ends_with('Z') => {
+            one_line(&format!("{day} {second} UTC"))
+        }
+        _ => one_line(rfc3339),
+    }
+}
+
 /// Seconds, as a person says them: `45 s`, `12 min`, `3 h`, `4 days`.
 pub fn seconds(seconds: u64) -> String {
     match seconds {
@@ -144,6 +154,8 @@ mod tests {
     #[test]
     fn a_time_is_short_and_says_its_zone() {
         assert_eq!(time("2026-01-31T14:02:09.123Z"), "2026-01-31 14:02 UTC");
+        let exact = time_to_the_second("2026-01-31T14:02:09.123Z");
+        assert_eq!(exact, "2026-01-31 14:02:09 UTC");
         assert_eq!(time("soon\x1b"), "soon<U+001B>");
     }
 

@@ -39,7 +39,10 @@ pub fn run(dirs: &Dirs, arguments: &commands::Sync) -> Result<Exit, Failure> {
         Some(order) => {
             let answer = memoryd(dirs, &Request::MemorySync { action: order })?;
             out::say(match arguments.retry {
-                Some(_) => "queued for another try; this is how it stands now:",
+                Some(Retry::Item(_)) => "queued for another try; this is how it stands now:",
+                Some(Retry::All) => {
+                    "whatever failed or was in doubt is queued for another try; this is how it stands now:"
+                }
                 None => "trying now; this is how it stands now:",
             });
             match answer {
@@ -205,7 +208,7 @@ fn waiting(workspace: &WorkspaceSync) -> Option<String> {
         tries => format!("{tries} tries"),
     };
     let next = match &wait.next {
-        Some(next) => format!("next try {}", render::time(next)),
+        Some(next) => format!("next try {}", render::time_to_the_second(next)),
         None => "not tried again until you act".into(),
     };
     let age = age.map(|age| format!(", {age}")).unwrap_or_default();

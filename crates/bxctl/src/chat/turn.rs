@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bxcore::{connect::ClientError, paths::Dirs, random};
+use bxcore::{connect::ClientError, paths::Dirs, random, runbook};
 use bxwire::{
     Audience, Origin, SessionId, Speaker,
     links::turns::{Request, TurnEvent},
@@ -64,12 +64,20 @@ pub fn run(
         if !is_broken(&failure) && !is_down(&failure) {
             return Err(failure);
         }
+        if interrupts.cancelled() {
+            // We hung up ourselves: before loopd had said where the turn runs, that is how to stop it.
+            on(&TurnEvent::Failed {
+                reason: "stopped".into(),
+                runbook: runbook::TURN_INTERRUPTED.anchor().into(),
+            })?;
+            return Ok(End::Failed);
+        }
         let since = *broken.get_or_insert_with(|| {
             let text = "the connection to loopd broke; asking it again with the same key".into();
             let _ = on(&TurnEvent::Notice { text });
             Instant::now()
         });
-        if since.elapsed() > RECONNECT_MS_MAX || interrupts.cancelled() {
+        if since.elapsed() > RECONNECT_MS_MAX {
             return Err(failure);
         }
         thread::sleep(RECONNECT_WAIT_MS);

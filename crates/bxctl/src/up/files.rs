@@ -1,7 +1,7 @@
 //! The configuration `bxctl up` writes at a first run, and the one line of it that it keeps up to date. A file
 //! without the mark is the owner's: read, never written. What becomes of a file is decided by values.
 
-use std::{io, path::Path};
+use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt, path::Path};
 
 use bxcore::{paths::Dirs, replace::replace};
 
@@ -169,7 +169,7 @@ impl Kept {
 /// # Errors
 /// When a folder or file cannot be made.
 pub fn write_missing(dirs: &Dirs) -> Result<(), Failure> {
-    std::fs::create_dir_all(&dirs.config).map_err(Failure::file(&dirs.config))?;
+    make_folder(&dirs.config).map_err(Failure::file(&dirs.config))?;
     for (daemon, text) in [("brokerd", BROKERD), ("bxctl", BXCTL)] {
         let path = dirs.config_file(daemon);
         if read(&path)?.is_none() {
@@ -177,6 +177,11 @@ pub fn write_missing(dirs: &Dirs) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Closed to others where it is new; one that is there stays as its owner has it.
+fn make_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 fn read(path: &Path) -> Result<Option<String>, Failure> {

@@ -38,6 +38,10 @@ use parts::{Parts, Says};
 /// Events that may wait: each part has two in its life, and a stop may be asked for now and then.
 const EVENTS_MAX: usize = 64;
 
+/// Longest path of a socket in bytes (`sun_path` without its NUL); `run/memory-broker/state.sock` is the longest
+/// of ours. Said before anything starts.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
 /// What the supervisor waits for, all in one place.
 #[derive(Debug)]
 pub enum Event {
@@ -58,6 +62,13 @@ pub enum Event {
 /// # Errors
 /// What kept it from starting, or which part died.
 pub fn run(home: &HomeArgs, dirs: &Dirs, arguments: &commands::Up) -> Result<Exit, Failure> {
+    let longest = dirs.state_socket();
+    if longest.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+        return Err(Failure::PathTooLong {
+            path: longest,
+            max: SOCKET_PATH_BYTES_MAX,
+        });
+    }
     let (events, inbox) = sync_channel(EVENTS_MAX);
     let interrupts = Interrupts::default();
     let terminal = SavedTerminal::save();

@@ -254,3 +254,18 @@ fn a_url_that_is_none_is_wrong_usage() {
     let ran = world.bxctl(&["up", "--model-url", "localhost:8080"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
 }
+
+#[test]
+fn a_home_too_deep_for_sockets_is_said_before_anything_starts() {
+    let world = World::new();
+    let deep = world.home.path().join("x".repeat(80));
+    let ran = Command::new(bxtest::program("bxctl"))
+        .args(["up", "--no-chat", "--home"])
+        .arg(&deep)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(74), "{stderr}");
+    assert!(stderr.contains("use a shorter --home"), "{stderr}");
+    assert!(!deep.exists());
+}
