@@ -144,16 +144,11 @@ impl Fleet {
         home.configure("gatewayd", "");
     }
 
-    /// kill -9 for one daemon, then the same one anew.
-    ///
-    /// # Errors
-    /// When it does not start again.
-    pub fn kill_and_restart(&mut self, at: usize, daemon: &'static str) -> Result<(), String> {
-        let agent = &mut self.agents[at];
-        if let Some(running) = agent.running.remove(daemon) {
+    /// kill -9 for one daemon.
+    pub fn kill(&mut self, at: usize, daemon: &str) {
+        if let Some(running) = self.agents[at].running.remove(daemon) {
             running.kill();
         }
-        agent.start(daemon)
     }
 
     /// Stops Honcho; its file stays.
@@ -192,7 +187,11 @@ impl Agent {
         }
     }
 
-    fn start(&mut self, daemon: &'static str) -> Result<(), String> {
+    /// Starts a daemon and waits until it is ready.
+    ///
+    /// # Errors
+    /// Its last words.
+    pub fn start(&mut self, daemon: &'static str) -> Result<(), String> {
         let started = self
             .home
             .try_start(daemon, |_| {})

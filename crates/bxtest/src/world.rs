@@ -20,7 +20,7 @@ const BROKEN_CHECK_MS_MAX: Duration = Duration::from_secs(60);
 /// Tries of one sentence while daemons are being killed.
 const TRIES_MAX: usize = 30;
 /// Between two looks.
-const LOOK_MS: Duration = Duration::from_millis(5);
+const LOOK_MS: Duration = Duration::from_millis(2);
 
 /// Told what is done and what was seen.
 pub trait Observer {
