@@ -355,3 +355,18 @@ fn an_unknown_session_is_refused_before_anything_is_said() {
     assert_eq!(ran.code, Some(77), "{ran:?}");
     assert!(ran.stderr.contains("#session-unknown"), "{ran:?}");
 }
+
+#[test]
+fn a_turn_that_loopd_has_not_taken_yet_is_stopped_by_hanging_up() {
+    let mut world = World::new();
+    let log = world.turns(|_, _| Vec::new());
+    let mut child = world.command(&["chat", "--once", "hello"]).spawn().unwrap();
+    wait_for("the turn", || (!asked(&log).is_empty()).then_some(()));
+    interrupt(child.id());
+    let status = wait_for("the chat to end", || child.try_wait().unwrap());
+    let mut stderr = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{stderr}");
+    assert_eq!(stderr, "stopped; see docs/runbook.md#turn-interrupted\n");
+    assert_eq!(asked(&log).len(), 1);
+}
