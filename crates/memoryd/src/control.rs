@@ -1,18 +1,25 @@
 //! The owner's commands: `run/ctl/memoryd.sock`, and what a chat's owner may say. Called by `serve` and the
 //! service. A command that changes memory says what it does, and does it only when told to.
 
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader, Read as _},
+};
+
 use bxcore::report;
 use bxwire::{
-    Audience, Class, EditId, ItemId, Label, Refused, Trust,
+    Audience, Class, EditId, ItemId, Label, Refused, SessionId, Trust,
     links::{
         control::{Entry, MemoryFiles, Note, Reply, Request, Status},
         memory_tools::About,
     },
+    log::{Body, Record},
 };
 
 use crate::{
     denied::Denied,
     edit::KeptLocal,
+    logs::Logs,
     memory::Memory,
     recall::Reader,
     service::{self, RecallError, Service},
@@ -25,6 +32,8 @@ const EDITS_MAX: usize = 500;
 /// Bytes of notes in one answer, as JSON; the newest are shown. Well within a frame.
 const NOTES_BYTES_MAX: usize = 700_000;
 
+/// Longest first line of a session's log, in bytes.
+const FIRST_LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Bytes of lines in one answer, as JSON.
 const LINES_BYTES_MAX: usize = 700_000;
 
@@ -184,7 +193,7 @@ impl Service {
     }
 
     /// What a chat's owner asked of memory, in words.
-    pub(crate) fn command(&self, name: &str, arguments: &[String]) -> String {
+    pub(crate) fn command(&self, session: &SessionId, name: &str, arguments: &[String]) -> String {
         let made = match name {
             "undo" => {
                 let Some(edit) = one::<EditId>(arguments) else {
@@ -213,14 +222,38 @@ impl Service {
             }
             _ => return "memory knows undo, forget, why and status".into(),
         };
+        let private = audience_of(&self.logs, session).class_max() >= Class::Private;
         match made {
-            Ok(written) => {
+            Ok(written) if private => {
                 let mut lines = vec![format!("Done ({}):", written.edit.id)];
-                lines.extend(words::lines(&written.edit));
+                lines.extend(bounded(words::lines(&written.edit)));
                 lines.join("\n")
+            }
+            Ok(written) => words::done(&written),
+            Err(WriteError::Denied(Denied::ChangedSince { edit, subject, .. })) if !private => {
+                format!("{edit} cannot be undone: {subject} has changed since")
             }
             Err(error) => report::actionable(&error),
         }
+    }
+}
+
+/// Who reads a session, as its log begins. A log that does not say so is read by anybody.
+fn audience_of(logs: &Logs, session: &SessionId) -> Audience {
+    let path = logs.folder().join(format!("{session}.jsonl"));
+    let mut line = String::new();
+    let read = File::open(path).and_then(|file| {
+        let mut first = BufReader::new(file).take(FIRST_LINE_BYTES_MAX);
+        first.read_line(&mut line)
+    });
+    let record = read
+        .ok()
+        .and_then(|_| serde_json::from_str::<Record>(&line).ok());
+    match record.map(|record| record.body) {
+        Some(Body::Session { audience, .. }) => audience,
+        _ => Audience::Others {
+            class_max: Class::Public,
+        },
     }
 }
 

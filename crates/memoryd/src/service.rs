@@ -38,7 +38,7 @@ pub struct Service {
     pub(crate) store: Arc<Store>,
     pub(crate) index: Index,
     pub(crate) hooks: Arc<dyn SyncHooks>,
-    logs: Logs,
+    pub(crate) logs: Logs,
     limits: RwLock<recall::Limits>,
     /// Keeps the index and the hooks in the journal's order.
     writing: Mutex<()>,
@@ -221,16 +221,16 @@ impl Service {
                 }
             }
             memory::Request::OwnerCommand {
+                session,
                 speaker,
                 name,
                 arguments,
-                ..
             } => {
                 if !self.store.is_owner(speaker.as_ref()) {
                     return Refused::new("not-allowed", "only the owner may do this").into();
                 }
                 memory::Reply::Answer {
-                    text: self.command(&name, &arguments),
+                    text: self.command(&session, &name, &arguments),
                 }
             }
         }

@@ -86,6 +86,8 @@ struct Inner {
     /// Journalled files that may still be as before their last edit.
     behind: BTreeSet<String>,
     append_failing: bool,
+    /// The hand edits that were shown last, by hash.
+    shown: Option<Vec<(String, String)>>,
 }
 
 impl Store {
@@ -102,6 +104,7 @@ impl Store {
             files: Files::new(folder.into()),
             behind,
             append_failing: false,
+            shown: None,
         };
         for file in inner.held() {
             tracing::warn!(
@@ -164,16 +167,24 @@ impl Store {
         if lines.is_empty() {
             lines.push("only the layout was changed; it is put back".into());
         }
+        let found: Vec<_> = held
+            .iter()
+            .map(|(file, text)| {
+                let hash = text.as_deref().map_or_else(String::new, hash);
+                (file.clone(), hash)
+            })
+            .collect();
         let written = if confirm {
-            let found: Vec<_> = held
-                .iter()
-                .map(|(file, text)| {
-                    let hash = text.as_deref().map_or_else(String::new, hash);
-                    (file.clone(), hash)
-                })
-                .collect();
+            // Whoever says yes has seen these files, and not what somebody made of them since.
+            if inner.shown.take().is_some_and(|shown| shown != found) {
+                return Err(Denied::Argument(
+                    "not done: the files were changed again after they were shown; look at them once more",
+                )
+                .into());
+            }
             Some(inner.write(edit, &found)?)
         } else {
+            inner.shown = Some(found);
             None
         };
         Ok(Accepted { lines, written })

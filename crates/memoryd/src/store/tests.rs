@@ -116,6 +116,20 @@ fn a_hand_edit_is_held_until_it_is_accepted() {
 }
 
 #[test]
+fn what_was_changed_again_after_it_was_shown_is_not_accepted_unseen() {
+    let folder = Folder::new();
+    let store = folder.open();
+    folder.put("user.md", "- seen\n");
+    store.accept(false).unwrap();
+    folder.put("user.md", "- not seen\n");
+    assert!(matches!(store.accept(true), Err(WriteError::Denied(_))));
+    assert_eq!(store.last_edit(), EditId(0));
+    store.accept(false).unwrap();
+    store.accept(true).unwrap();
+    assert!(folder.read("user.md").contains("not seen ^u1"));
+}
+
+#[test]
 fn a_crash_after_an_accepted_line_is_redone_too() {
     let folder = Folder::new();
     let store = folder.open();

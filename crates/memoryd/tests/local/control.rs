@@ -167,6 +167,7 @@ fn the_owner_commands_memory_from_a_chat_and_nobody_else_does() {
     let world = World::new();
     world.done(&add("likes tea"));
     world.done(&note("the fence needs paint"));
+    world.begin(&session(), Audience::Owner {});
     for speaker in [None, Some(local("bob"))] {
         assert_eq!(said(&world, speaker, "undo", "e1"), "not-allowed");
     }
@@ -181,6 +182,21 @@ fn the_owner_commands_memory_from_a_chat_and_nobody_else_does() {
     assert!(owner("status", "").contains("nothing to report"));
     assert!(owner("dance", "").contains("undo, forget, why and status"));
     assert_eq!(world.identity().0, "");
+}
+
+#[test]
+fn a_command_in_a_channel_shows_no_memory_to_the_others() {
+    let world = World::new();
+    world.done(&add("likes tea"));
+    world.done(r#"{"op":"replace","about":"user","id":"u1","text":"likes rum"}"#);
+    let class_max = Class::Public;
+    world.begin(&session(), Audience::Others { class_max });
+    for (edit, wanted) in [("e1", "has changed since"), ("e2", "replaced u1")] {
+        let text = said(&world, Some(local("owner")), "undo", edit);
+        assert!(text.contains(wanted), "{text}");
+        assert!(!text.contains("likes"), "{text}");
+    }
+    assert!(world.identity().0.contains("likes tea"));
 }
 
 #[test]

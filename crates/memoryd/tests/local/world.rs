@@ -160,9 +160,7 @@ impl World {
 
     /// A turn in a session's log, as loopd writes it.
     pub fn log(&self, session: &SessionId, turn: u64, label: Label, text: &str, reply: &str) {
-        let folder = self.home.dirs.state_of("loopd").join("sessions");
-        fs::create_dir_all(&folder).expect("a folder");
-        let path = folder.join(format!("{session}.jsonl"));
+        self.begin(session, Audience::Owner {});
         let bodies = [
             Body::User {
                 turn,
@@ -187,6 +185,29 @@ impl World {
                 runbook: None,
             },
         ];
+        self.records(session, bodies);
+    }
+
+    /// A session's first record, unless it is there.
+    pub fn begin(&self, session: &SessionId, audience: Audience) {
+        if !self.log_path(session).exists() {
+            let first = Body::Session {
+                session: session.clone(),
+                source: "cli".into(),
+                audience,
+            };
+            self.records(session, [first]);
+        }
+    }
+
+    fn log_path(&self, session: &SessionId) -> std::path::PathBuf {
+        let folder = self.home.dirs.state_of("loopd").join("sessions");
+        fs::create_dir_all(&folder).expect("a folder");
+        folder.join(format!("{session}.jsonl"))
+    }
+
+    fn records(&self, session: &SessionId, bodies: impl IntoIterator<Item = Body>) {
+        let path = self.log_path(session);
         let mut lines = fs::read_to_string(&path).unwrap_or_default();
         for body in bodies {
             let record = Record {
