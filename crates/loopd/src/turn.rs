@@ -172,6 +172,7 @@ fn begin(
         turn,
         audience,
         usage: None,
+        prompt_tokens: 0,
         tools_away: false,
     };
     if let Err(error) = running.append(first) {
@@ -196,6 +197,8 @@ pub(crate) struct Running<'a> {
     pub(crate) turn: u64,
     pub(crate) audience: Audience,
     usage: Option<Usage>,
+    /// Tokens of the last prompt, as the server counted them.
+    prompt_tokens: u64,
     /// brokerd was not there when the turn began.
     tools_away: bool,
 }
@@ -410,6 +413,14 @@ impl Running<'_> {
 
     fn count(&mut self, usage: Option<Usage>) {
         let Some(usage) = usage else { return };
+        // Within a turn a prompt only grows; some servers drop its beginning without a word.
+        if usage.prompt_tokens * 10 < self.prompt_tokens * 9 {
+            self.notice(&format!(
+                "The model server cut the beginning of the conversation off: its context is too small; see {}.",
+                runbook::CONTEXT_FULL
+            ));
+        }
+        self.prompt_tokens = usage.prompt_tokens;
         let sum = self.usage.get_or_insert_default();
         sum.prompt_tokens += usage.prompt_tokens;
         sum.completion_tokens += usage.completion_tokens;

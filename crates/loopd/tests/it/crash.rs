@@ -91,7 +91,13 @@ fn a_torn_end_is_cut_off() {
     std::fs::write(&path, format!("{whole}{{\"seq\":6,\"at\"")).unwrap();
     world.start();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
-    assert!(world.daemon().log().contains("unfinished last line"));
+    bxtest::wait_for("a word about it", || {
+        world
+            .daemon()
+            .log()
+            .contains("unfinished last line")
+            .then_some(())
+    });
     assert_eq!(
         reply(&world.run(&turn("k2", Some(&session), "two"))),
         "Two."

@@ -349,33 +349,94 @@ fn a_key_is_sent_and_its_lack_is_told() {
 
 #[test]
 fn a_hang_up_closes_the_models_connection_and_is_logged() {
-    let gate = Gate::new();
-    let world = world(vec![
-        Reply::text("a b c d e").hold_before(3, &gate),
-        Reply::text("Next."),
-    ]);
-    let mut client = world.client();
-    client.send(&turn("k1", None, "one")).unwrap();
-    let TurnEvent::Accepted { session, .. } = client.recv().unwrap() else {
-        panic!("not accepted")
+    // Before the head of the answer, before its first event, between two.
+    for piece in [0, 1, 3] {
+        let gate = Gate::new();
+        let world = world(vec![
+            Reply::text("a b c d e").hold_before(piece, &gate),
+            Reply::text("Next."),
+        ]);
+        let mut client = world.client();
+        client.send(&turn("k1", None, "one")).unwrap();
+        let TurnEvent::Accepted { session, .. } = client.recv().unwrap() else {
+            panic!("not accepted")
+        };
+        assert!(gate.wait_held(SOON));
+        drop(client);
+        assert!(
+            world
+                .model
+                .wait_for_outcome(0, Answered::Disconnected, SOON)
+        );
+        bxtest::wait_for("the end of the turn", || {
+            let log = world.log(&session);
+            matches!(
+                log.last().unwrap().body,
+                Body::TurnEnd {
+                    outcome: Outcome::Cancelled,
+                    ..
+                }
+            )
+            .then_some(())
+        });
+        let events = world.run(&turn("k2", Some(&session), "two"));
+        assert_eq!(reply(&events), "Next.");
+    }
+}
+
+fn recorded(name: &str) -> Vec<u8> {
+    std::fs::read(format!("{}/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+#[test]
+fn recorded_bytes_read_the_same_whole_and_one_by_one() {
+    let wire = recorded("stream-text.raw-wire.http");
+    let single: Vec<Vec<u8>> = wire.iter().map(|byte| vec![*byte]).collect();
+    let world = world(vec![Reply::raw(vec![wire]), Reply::raw(single)]);
+    let whole = world.run(&turn("k1", None, "one"));
+    let pieces = world.run(&turn("k2", None, "one"));
+    assert_eq!(reply(&whole), reply(&pieces));
+    assert_eq!(deltas(&pieces), deltas(&whole));
+    assert!(!reply(&whole).is_empty());
+}
+
+#[test]
+fn a_recorded_death_of_the_server_is_no_reply() {
+    let world = world(vec![Reply::raw(vec![recorded(
+        "stream-cut-server-killed.raw-wire.http",
+    )])]);
+    let events = world.run(&turn("k1", None, "one"));
+    assert!(!deltas(&events).is_empty());
+    assert!(failure(&events).0.contains("broke off"));
+}
+
+#[test]
+fn a_reply_of_ten_megabytes_is_given_up() {
+    let text = format!("{{\"content\":\"{}\"}}", "x".repeat(100_000));
+    let world = world(vec![Reply::stream(vec![event(&text); 100])]);
+    let events = world.run(&turn("k1", None, "one"));
+    let (reason, runbook) = failure(&events);
+    assert_eq!(runbook, "model-unusable", "{reason}");
+}
+
+#[test]
+fn a_server_that_cuts_the_prompt_is_found_out() {
+    let usage = |tokens: u64, rest: &str| {
+        let end = format!(
+            "data: {{\"choices\":[{{\"delta\":{{}},\"finish_reason\":\"stop\"}}],\"usage\":{{\"prompt_tokens\":{tokens},\"completion_tokens\":1}}}}\n\n"
+        );
+        Reply::stream(vec![event(rest), end.into_bytes()])
     };
-    assert!(gate.wait_held(SOON));
-    drop(client);
-    assert!(
-        world
-            .model
-            .wait_for_outcome(0, Answered::Disconnected, SOON)
-    );
-    bxtest::wait_for("the end of the turn", || {
-        matches!(
-            world.log(&session).last().unwrap().body,
-            Body::TurnEnd {
-                outcome: Outcome::Cancelled,
-                ..
-            }
-        )
-        .then_some(())
-    });
-    let events = world.run(&turn("k2", Some(&session), "two"));
-    assert_eq!(reply(&events), "Next.");
+    let call =
+        r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"read_file","arguments":"{}"}}]}"#;
+    let text = r#"{"content":"Forgot."}"#;
+    let world = world(vec![
+        usage(4000, call),
+        usage(2000, text),
+        usage(4000, call),
+        usage(4100, text),
+    ]);
+    let first = world.run(&turn("k1", None, "one"));
+    assert!(notices(&first).contains("context-full"), "{first:?}");
+    assert_eq!(notices(&world.run(&turn("k2", None, "two"))), "");
 }

@@ -258,3 +258,28 @@ fn memory_notices_come_before_the_reply() {
     assert!(notices(&events).contains("3 turns wait"));
     assert_eq!(reply(&events), "Fine.");
 }
+
+#[test]
+fn a_memoryd_that_hangs_holds_no_turn_up() {
+    let mut world = unstarted(
+        Behaviour::Script(vec![Reply::text("Fine.")]),
+        Options::default(),
+        "[limits]\nmemory_wait_ms = 50\n",
+    );
+    world.stop_links();
+    let socket = world.home.dirs.memory_socket();
+    let _silent = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    world.serve_broker();
+    world.start();
+    let before = std::time::Instant::now();
+    let events = world.run(&turn("k1", None, "Hi"));
+    assert_eq!(reply(&events), "Fine.");
+    // A hello alone may take five seconds.
+    assert!(before.elapsed() < std::time::Duration::from_secs(4));
+    assert!(
+        !world.messages(0)[0]["content"]
+            .as_str()
+            .unwrap()
+            .contains("likes tea")
+    );
+}
