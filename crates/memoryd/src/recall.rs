@@ -202,7 +202,9 @@ pub fn recall(
             if hits.len() == query.hits {
                 break;
             }
-            if counts(index, label, query, &quoted, &row, &mut rare)? {
+            // Only what would raise the session has to earn its place.
+            if reader.label.covers(label) || counts(index, label, query, &quoted, &row, &mut rare)?
+            {
                 hits.push(Hit { row, label });
             }
         }

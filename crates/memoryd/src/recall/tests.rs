@@ -282,7 +282,7 @@ fn a_text_cannot_forge_a_hit() {
 }
 
 #[test]
-fn a_hit_needs_half_of_the_terms_or_a_rare_one() {
+fn a_hit_that_would_raise_the_session_needs_half_of_the_terms_or_a_rare_one() {
     let mut world = World::new();
     for n in 0..120 {
         world.note(Label::PRIVATE, &format!("weather report number{n}"));
@@ -294,7 +294,8 @@ fn a_hit_needs_half_of_the_terms_or_a_rare_one() {
     let private = reader(Class::Private, OWNER);
     // One common word of four does not mark the session.
     let answer = world.recall(&ask("weather garden fence paint"), private);
-    assert_eq!(answer.label, Label::default(), "{}", answer.text);
+    assert_eq!(answer.label, Label::PRIVATE, "{}", answer.text);
+    assert!(answer.text.contains("weather report"));
     // A rare one does.
     let answer = world.recall(&ask("weather sea fence paint"), private);
     assert!(answer.label.is_untrusted());
