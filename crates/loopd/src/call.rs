@@ -22,6 +22,10 @@ use crate::{
 /// Longest result of a tool that is kept, in bytes; brokerd caps them lower.
 const RESULT_BYTES_MAX: usize = 256 * 1024;
 
+/// Stands for a result of a class that the session's readers may not see.
+const NOT_FOR_READERS: &str =
+    "Not shown: others read this conversation, and the result is not for them.";
+
 impl Running<'_> {
     /// Answers one call.
     pub(crate) fn call(&mut self, call: &Call, task: &Task, tally: &mut Tally) -> Result<(), Stop> {
@@ -42,7 +46,14 @@ impl Running<'_> {
                         outcome,
                         CallOutcome::BadArguments | CallOutcome::UnknownTool
                     );
-                    (cut(text), label, true)
+                    // brokerd refuses such a call; should it not, these readers still see nothing.
+                    let fits = label.class <= self.audience.class_max();
+                    let text = if fits {
+                        cut(text)
+                    } else {
+                        NOT_FOR_READERS.into()
+                    };
+                    (text, label, true)
                 }
                 Called::Refused => (
                     "Not run: the tool broker refused the call.".into(),

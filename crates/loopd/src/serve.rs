@@ -35,7 +35,9 @@ const TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Texts of a record that does not fit a frame are shown up to this many bytes each.
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
 
-/// Serves one client.
+/// Serves one client. One turn at a time runs on a connection; everything else is answered meanwhile. A client
+/// that closes its sending half has hung up, which stops its turn. A key that still runs, asked for over another
+/// connection, waits in its session's queue and then gets the recorded outcome.
 pub fn serve(daemon: &Arc<Daemon>, connection: Connection<Turns>) {
     let (mut reader, sender) = connection.split();
     let out = Arc::new(Out {

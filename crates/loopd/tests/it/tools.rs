@@ -1,7 +1,7 @@
 //! Tool calls: what brokerd is told, what its absence does, approvals and cancellations.
 
 use bxwire::{
-    Class, Label, Trust,
+    Audience, Class, Label, Trust,
     links::{
         tools::{CallOutcome, Request as BrokerRequest},
         turns::{Answer, Request, TurnEvent},
@@ -141,6 +141,31 @@ fn an_answer_that_is_lost_counts_as_read_from_outside() {
     );
     let result = results(&world.log(&accepted(&events).0)).remove(0);
     assert_eq!((result.1, result.2), (Some(Label::UNLABELLED), false));
+}
+
+#[test]
+fn a_result_above_its_readers_class_is_withheld() {
+    let world = world(vec![call(), Reply::text("I cannot say.")]);
+    let private = Label::new(Class::Private, Trust::Trusted);
+    world.broker.lock().behaviour = Behave::Result(CallOutcome::Done, "the secret".into(), private);
+    let mut request = turn("k1", None, "one");
+    if let Request::Turn { audience, .. } = &mut request {
+        *audience = Audience::Others {
+            class_max: Class::Public,
+        };
+    }
+    let events = world.run(&request);
+    assert_eq!(reply(&events), "I cannot say.");
+    assert!(
+        !world
+            .messages(1)
+            .last()
+            .unwrap()
+            .to_string()
+            .contains("the secret")
+    );
+    let result = results(&world.log(&accepted(&events).0)).remove(0);
+    assert_eq!((result.1, result.2), (Some(private), true));
 }
 
 #[test]
