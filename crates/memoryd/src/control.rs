@@ -10,7 +10,7 @@ use bxcore::report;
 use bxwire::{
     Audience, Class, EditId, ItemId, Label, Refused, SessionId, Trust,
     links::{
-        control::{Entry, MemoryFiles, Note, Reply, Request, Status},
+        control::{Entry, MemoryFiles, Note, Reply, Request, Status, SyncAction, WorkspaceSync},
         memory_tools::About,
     },
     log::{Body, Record},
@@ -107,6 +107,7 @@ impl Service {
                 fact("edits", memory.edits().len()),
             ]
         });
+        facts.push(("honcho".into(), self.honcho_fact()));
         facts.push((
             "index".into(),
             match self.index.rows() {
@@ -122,6 +123,24 @@ impl Service {
             notices: self.notices(),
             facts,
         }
+    }
+
+    /// How far the Honcho half is, in one line.
+    fn honcho_fact(&self) -> String {
+        let Reply::Sync(sync) = self.hooks.sync(SyncAction::Show {}) else {
+            return "does not answer".into();
+        };
+        if !sync.configured {
+            return "not configured".into();
+        }
+        let sum = |count: fn(&WorkspaceSync) -> u64| sync.workspaces.iter().map(count).sum::<u64>();
+        format!(
+            "{} sent, {} waiting, {} failed, {} in doubt",
+            sum(|workspace| workspace.sent),
+            sum(|workspace| workspace.waiting),
+            sum(|workspace| workspace.failed),
+            sum(|workspace| workspace.in_doubt)
+        )
     }
 
     fn show(&self) -> Reply {

@@ -39,9 +39,10 @@ pub fn without_fence_lines(text: &str) -> String {
         .join("\n")
 }
 
-/// `Some(true)`: the line opens a fence; `Some(false)`: it closes one.
+/// `Some(true)`: the line opens a fence, and may say after it where the text comes from; `Some(false)`: it
+/// closes one.
 fn fence(line: &str) -> Option<bool> {
-    let inner = line.trim().strip_prefix('⟦')?.strip_suffix('⟧')?;
+    let (inner, _) = line.trim().strip_prefix('⟦')?.split_once('⟧')?;
     Some(!inner.starts_with('/'))
 }
 

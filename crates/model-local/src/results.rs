@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn edit_ids_are_found() {
         assert_eq!(
-            ToolResult::new("⟦tool e9⟧\nadded u3 (edit e12)\n⟦/tool e9⟧")
+            ToolResult::new("⟦tool e9⟧ memory (private, clean)\nadded u3 (edit e12)\n⟦/tool e9⟧")
                 .edit_id()
                 .as_deref(),
             Some("e12")

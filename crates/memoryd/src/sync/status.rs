@@ -239,10 +239,16 @@ pub fn why(outbox: &Outbox, item: &ItemId, mut facts: Vec<(String, String)>) -> 
                 _ if outbox.in_doubt(&step) => "in doubt".into(),
                 StepState::Waiting => "waiting".into(),
                 StepState::Trying(_) => "sending".into(),
-                StepState::Sent { found: true, .. } => {
-                    "sent, found there after a try without an answer".into()
+                StepState::Sent { found, .. } => {
+                    let mut shown = String::from("sent");
+                    if *found {
+                        shown += ", found there after a try without an answer";
+                    }
+                    if let Some(by) = taken_back(outbox, &step) {
+                        shown += &format!(", then taken back by {by}");
+                    }
+                    shown
                 }
-                StepState::Sent { .. } => "sent".into(),
                 StepState::Failed { kind, status } => match status {
                     Some(status) => format!("failed: {kind} (HTTP {status})"),
                     None => format!("failed: {kind}"),
@@ -268,6 +274,19 @@ pub fn why(outbox: &Outbox, item: &ItemId, mut facts: Vec<(String, String)>) -> 
         facts,
         steps,
     }
+}
+
+/// The item that deleted or retracted, at Honcho, what this step made there.
+fn taken_back(outbox: &Outbox, made: &StepRef) -> Option<ItemId> {
+    let takes = |(step, state): &(StepRef, &StepState)| {
+        let of = match outbox.ledger().step(step) {
+            Some(Step::Unconclude { of } | Step::Retract { of }) => of,
+            _ => return false,
+        };
+        of == made && matches!(state, StepState::Sent { .. })
+    };
+    let mut steps = outbox.ledger().entries().flat_map(steps);
+    steps.find(takes).map(|(step, _)| step.item)
 }
 
 fn roles(outbox: &Outbox, entry: &Entry) -> Vec<&'static str> {
@@ -306,10 +325,13 @@ pub fn notices(outbox: &Outbox, now: Millis) -> Vec<Notice> {
         {
             notice(
                 format!(
-                    "{} items wait for the {} workspace since {}: {}",
-                    workspace.waiting + workspace.in_doubt,
+                    "{} for the {} workspace: {}",
+                    counted(
+                        workspace.waiting + workspace.in_doubt,
+                        "item waits",
+                        "items wait"
+                    ),
                     workspace.role,
-                    wait.since,
                     wait.reason
                 ),
                 &wait.runbook,
@@ -329,15 +351,26 @@ pub fn notices(outbox: &Outbox, now: Millis) -> Vec<Notice> {
     }
     if !sync.failed.is_empty() {
         notice(
-            format!("Honcho refused {} items", sync.failed.len()),
+            format!(
+                "Honcho refused {}",
+                counted(sync.failed.len() as u64, "item", "items")
+            ),
             runbook::HONCHO_SEND_REFUSED.anchor(),
         );
     }
     if !sync.undecided.is_empty() {
         notice(
-            format!("{} turns cannot be decided", sync.undecided.len()),
+            counted(
+                sync.undecided.len() as u64,
+                "turn cannot be decided",
+                "turns cannot be decided",
+            ),
             &sync.undecided[0].runbook,
         );
     }
     notices
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
