@@ -43,6 +43,7 @@ pub struct World<'a> {
     /// Turns that were replied to, by what was said: so often it must be in Honcho, no more and no less.
     replied: BTreeMap<String, usize>,
     failed: usize,
+    last_reply: String,
 }
 
 /// What a sentence should bring about, in words and as a look at what came of it.
@@ -66,6 +67,7 @@ impl<'a> World<'a> {
             keys: 0,
             replied: BTreeMap::new(),
             failed: 0,
+            last_reply: String::new(),
         }
     }
 
@@ -151,8 +153,7 @@ impl<'a> World<'a> {
             match self.say_once(at, role, text) {
                 Ok(said) => match had_effect(&self.fleet, &said) {
                     Ok(()) => {
-                        self.observer
-                            .did(&format!("  “{}”", shortened(&said.reply)));
+                        self.show_reply(&said.reply);
                         self.observer.checked(what, Ok(()));
                         return Some(said);
                     }
@@ -165,6 +166,14 @@ impl<'a> World<'a> {
         self.failed += 1;
         self.observer.checked(what, result);
         None
+    }
+
+    /// A reply that is word for word the one before tells nothing.
+    fn show_reply(&mut self, reply: &str) {
+        if self.last_reply != reply {
+            self.observer.did(&format!("  “{}”", shortened(reply)));
+            self.last_reply = reply.into();
+        }
     }
 
     /// One turn. A client that loses its connection asks again with the same key, as a real one does.

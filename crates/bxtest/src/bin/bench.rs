@@ -11,13 +11,15 @@ use std::{
 use bxtest::{
     Home,
     fleet::{Agent, DAEMONS, Ended, Fleet},
-    program,
+    look, program, wait_for,
 };
 
 /// Starts of each daemon.
 const STARTS: usize = 9;
 /// How long the daemons are left alone.
 const IDLE_MS: Duration = Duration::from_secs(5);
+/// Until the threads of closed connections are gone.
+const SETTLE_MS: Duration = Duration::from_secs(1);
 /// Turns of the longest session.
 const TURNS: [usize; 3] = [1, 10, 100];
 const APPENDS: usize = 50;
@@ -72,6 +74,7 @@ fn idle_and_turns() -> Result<(), String> {
     let mut fleet = Fleet::start()?;
     // One turn first, so that every connection that stays open is open.
     turn(&fleet.agents[0], &mut None, "warm")?;
+    settled(&fleet)?;
     show(&format!(
         "\nIdle for {} s, after one turn (targets: no CPU, under 40 MiB together)",
         IDLE_MS.as_secs()
@@ -85,13 +88,27 @@ fn idle_and_turns() -> Result<(), String> {
         show(&format!(
             "  {daemon:<9} {:6.1} MiB   {:3} ms of CPU   {:3} wake-ups",
             now.resident_mib,
-            (now.cpu_ticks - then.cpu_ticks) * 10,
-            now.wakes - then.wakes
+            now.cpu_ticks.saturating_sub(then.cpu_ticks) * 10,
+            now.wakes.saturating_sub(then.wakes)
         ));
     }
     show(&format!("  together  {together:6.1} MiB"));
     fleet.stop_honcho();
     turns(&fleet)
+}
+
+/// What the turn left to do is done.
+fn settled(fleet: &Fleet) -> Result<(), String> {
+    wait_for("the turn to be in Honcho", || match look::sync(fleet, 0) {
+        Ok(sync) => sync
+            .workspaces
+            .iter()
+            .any(|workspace| workspace.sent > 0 && workspace.waiting == 0)
+            .then_some(Ok(())),
+        Err(why) => Some(Err(why)),
+    })?;
+    std::thread::sleep(SETTLE_MS);
+    Ok(())
 }
 
 struct Cost {
