@@ -1,6 +1,6 @@
 # Everything is cargo underneath; CARGO_TARGET_DIR is honoured.
 
-.PHONY: demo test bench up deny
+.PHONY: demo test bench up deny advisories
 
 # Two agents, a Honcho and a model stand-in, no network: each step says what was checked.
 demo:
@@ -22,6 +22,10 @@ deny:
 		echo "cargo-deny is not installed, so bans, licences and sources were not checked;"; \
 		echo "to have it: cargo install --locked cargo-deny"; \
 	fi
+
+# Needs a network, and can fail on a day when nothing here has changed: so not a part of `test`.
+advisories:
+	cargo deny --locked check advisories
 
 # Figures, never assertions; docs/benchmarks.md says what each one means.
 bench:
