@@ -5,7 +5,7 @@
 # Two agents, a Honcho and a model stand-in, no network: each step says what was checked.
 demo:
 	cargo build --locked --workspace --bins
-	cargo run --locked --quiet -p bxtest --bin demo
+	cargo run --locked --quiet --bin demo
 
 # What .ci/run runs: format, lints, tests (the document checks among them), licences.
 test:
@@ -30,9 +30,9 @@ advisories:
 # Figures, never assertions; docs/benchmarks.md says what each one means.
 bench:
 	cargo build --locked --release --workspace --bins
-	cargo run --locked --quiet --release -p bxtest --bin bench
+	cargo run --locked --quiet --release --bin bench
 
 # The same by hand: daemons and stand-ins in the foreground, then a chat. Ctrl-D ends it.
 up:
 	cargo build --locked --workspace --bins
-	cargo run --locked --quiet -p bxctl -- up
+	cargo run --locked --quiet --bin bxctl -- up

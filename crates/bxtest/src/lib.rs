@@ -183,6 +183,16 @@ impl Daemon {
         self.child.id()
     }
 
+    /// How it ended, if it has; what it wrote is whole then.
+    ///
+    /// # Panics
+    /// When the system does not say.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        let status = self.child.try_wait().expect("a child")?;
+        self.stderr();
+        Some(status)
+    }
+
     /// What it has written to stderr so far.
     #[must_use]
     pub fn log(&self) -> String {

@@ -190,16 +190,18 @@ fn each_path_that_a_document_names_is_there() {
             .iter()
             .any(|folder| root().join(folder).join(path).exists())
     };
+    let mut missing = Vec::new();
     for (name, text) in documents() {
         for word in quoted(&text) {
             let exact = !word.contains(['{', '*', '<', ' ', ':']) && word.contains('/');
             let ours = word.starts_with("crates/") || word.starts_with("docs/");
-            if exact && (ours || word.ends_with(".rs")) {
-                let path = word.split('#').next().unwrap_or_default();
-                assert!(stands(path), "{name} names `{word}`, which is not there");
+            let path = word.split('#').next().unwrap_or_default();
+            if exact && (ours || word.ends_with(".rs")) && !stands(path) {
+                missing.push(format!("{name}: {word}"));
             }
         }
     }
+    assert!(missing.is_empty(), "not there: {missing:#?}");
 }
 
 #[test]
