@@ -6,10 +6,10 @@ use bxwire::{Class, EditId, ItemId, Label, SessionId, log};
 use memoryd::sync::{
     config::Role,
     decide::SkipReason,
-    ledger::{Step, StepRef, StepState},
+    ledger::{Entry, Ledger, Step, StepRef, StepState},
 };
 
-use crate::world::World;
+use crate::world::{COMMON, World};
 
 impl World {
     /// After every step.
@@ -90,6 +90,9 @@ impl World {
             }
         }
         for conclusion in &self.honcho.spaces[&Role::Trusted].conclusions {
+            if conclusion.content == COMMON {
+                continue; // Whose it is, the ledger says: `check_ids`.
+            }
             let truth = self.truth_of(&ItemId::Edit(edit_of(&conclusion.content)));
             assert!(
                 truth.class < Class::Secret && !truth.is_untrusted(),
@@ -117,7 +120,19 @@ impl World {
                 .or_default() += usize::from(!found.deleted);
         }
         for ((content, session), count) in conclusions {
-            assert!(count <= 1, "`{content}` is {count} times in {session}");
+            let of_edits = |edit: &&memoryd::edit::Edit| {
+                let texts = edit
+                    .changes
+                    .iter()
+                    .filter_map(memoryd::sync::prepare::new_text);
+                texts.into_iter().any(|text| text == content)
+            };
+            let most = if content == COMMON {
+                self.edits.iter().filter(of_edits).count()
+            } else {
+                1
+            };
+            assert!(count <= most, "`{content}` is {count} times in {session}");
         }
     }
 
@@ -170,18 +185,44 @@ impl World {
                     StepState::Failed { .. } | StepState::Withdrawn | StepState::Cancelled => {}
                 }
             }
-            self.check_decision(entry.decided.skip, item, &entry.decided.steps);
+            self.check_decision(entry);
         }
         self.check_order();
+        self.check_ids(ledger);
     }
 
-    /// G5: a decision is never cleaner than one made at once would have been.
-    fn check_decision(&self, skip: Option<SkipReason>, item: &ItemId, steps: &[Step]) {
-        if skip.is_some() {
+    /// G1 and G5: a decision is never cleaner than one made at once would have been, and a trusted one names
+    /// two daemons that both said so.
+    fn check_decision(&self, entry: &Entry) {
+        let decided = &entry.decided;
+        let item = &decided.item;
+        if decided.skip.is_some() {
             return;
         }
         let truth = self.truth_of(item);
-        for step in steps {
+        assert!(
+            decided.log.class < Class::Secret,
+            "{item} was secret by the log"
+        );
+        if let ItemId::Turn { .. } = item {
+            let broker = decided.broker.expect("brokerd's word");
+            let clean = !broker.untrusted && !decided.log.is_untrusted();
+            assert!(broker.class < Class::Secret, "{item} was secret by brokerd");
+            let trusted = |step: &Step| {
+                matches!(
+                    step,
+                    Step::Messages {
+                        role: Role::Trusted,
+                        ..
+                    }
+                )
+            };
+            assert!(
+                clean || !decided.steps.iter().any(trusted),
+                "{item} was clean by one alone"
+            );
+        }
+        for step in &decided.steps {
             let trusted = matches!(
                 step,
                 Step::Messages {
@@ -193,6 +234,35 @@ impl World {
                 !trusted || (!truth.is_untrusted() && truth.class < Class::Secret),
                 "{item} was decided cleaner than it was"
             );
+        }
+        if let Some(speaker) = &decided.speaker {
+            assert!(
+                !self.config.exclude_speakers.contains(speaker),
+                "{item} was excluded"
+            );
+        }
+        let source = |id: &SessionId| self.sessions.iter().find(|found| found.id == *id);
+        if let Some(session) = decided.from.as_ref().and_then(source) {
+            let excluded = self
+                .config
+                .exclude_sources
+                .iter()
+                .any(|name| name == session.source);
+            assert!(!excluded, "{item} came from an excluded source");
+        }
+    }
+
+    /// No id of Honcho's stands for two steps.
+    fn check_ids(&self, ledger: &Ledger) {
+        let mut known = std::collections::BTreeSet::new();
+        for entry in ledger.entries() {
+            for state in &entry.states {
+                if let StepState::Sent { ids, .. } = state {
+                    for id in ids {
+                        assert!(known.insert(id), "{id} is recorded for two steps");
+                    }
+                }
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use memoryd::{
     edit::{By, Change, Edit},
     logs::{Cursor, Turn},
     sync::{
-        config::{HonchoConfig, SyncLimits},
+        config::HonchoConfig,
         ledger::{self, Ledger, Line},
         outbox::{LoadError, Outbox, Outcome, Task},
         texts,
@@ -26,6 +26,9 @@ use crate::{honcho::Honcho, random::Random};
 
 /// Sessions at once.
 const SESSIONS: u8 = 4;
+
+/// What several notes say, word for word.
+pub const COMMON: &str = "a note like another";
 
 /// One conversation.
 pub struct Session {
@@ -39,7 +42,7 @@ pub struct Session {
     pub truth: Label,
     /// The same, at the end of each turn.
     pub truth_at: BTreeMap<u64, Label>,
-    source: &'static str,
+    pub source: &'static str,
 }
 
 pub struct World {
@@ -99,22 +102,9 @@ impl World {
                 }
             })
             .collect();
-        let owner = speaker("local", "owner");
         let mut world = Self {
             honcho: Honcho::new(&mut random),
-            config: HonchoConfig {
-                url: "http://127.0.0.1:1".into(),
-                agent: "boxmaker".into(),
-                owner: "owner".into(),
-                owner_speakers: vec![owner],
-                trusted: "t".into(),
-                untrusted: "u".into(),
-                fleet: "f".into(),
-                exclude_speakers: vec![speaker("home", "excluded")],
-                exclude_sources: vec!["home:noisy".into()],
-                keys: BTreeMap::new(),
-                limits: SyncLimits::default(),
-            },
+            config: config(),
             random,
             now: Millis(2_000),
             sessions,
@@ -329,9 +319,14 @@ impl World {
                 text: format!("entry of {id}"),
             }
         } else {
+            let common = clean && self.random.one_in(3);
             Change::Noted {
                 note: format!("n{}", id.0),
-                text: format!("note of {id}"),
+                text: if common {
+                    COMMON.into()
+                } else {
+                    format!("note of {id}")
+                },
             }
         };
         let by = By::Session {
@@ -697,6 +692,18 @@ impl texts::Source for Source<'_> {
     fn edit(&mut self, id: EditId) -> Option<Edit> {
         self.edits.iter().find(|edit| edit.id == id).cloned()
     }
+}
+
+/// As memoryd reads it from its file.
+fn config() -> HonchoConfig {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("memoryd.toml");
+    let text = "[honcho]\nurl = \"http://127.0.0.1:1\"\nagent = \"boxmaker\"\nowner = \"owner\"\n\
+        trusted = \"t\"\nuntrusted = \"u\"\nfleet = \"f\"\nexclude_speakers = [\"home/excluded\"]\n\
+        exclude_sources = [\"home:noisy\"]\n";
+    std::fs::write(&path, text).expect("a file");
+    let config = memoryd::config::Config::load(&path).expect("a configuration");
+    config.honcho.expect("a section")
 }
 
 fn speaker(realm: &str, name: &str) -> Speaker {

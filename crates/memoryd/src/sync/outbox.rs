@@ -192,6 +192,8 @@ pub struct Outbox {
     undecided: BTreeMap<SessionId, BTreeMap<u64, TurnBrief>>,
     /// Sessions about which brokerd is to be asked.
     ask: BTreeSet<SessionId>,
+    /// Sessions that brokerd gave results in and says it has never seen.
+    forgot: BTreeSet<SessionId>,
     edits: VecDeque<(Edit, EditBrief)>,
     owner: HashMap<SessionId, OwnerDecision>,
     broker: Option<Outage>,
@@ -217,6 +219,7 @@ impl Outbox {
             ledger,
             undecided: BTreeMap::new(),
             ask: BTreeSet::new(),
+            forgot: BTreeSet::new(),
             edits: VecDeque::new(),
             owner: HashMap::new(),
             broker: None,
@@ -266,10 +269,10 @@ impl Outbox {
     /// Turns that cannot be decided yet, and why; `None`: they are about to be.
     pub fn undecided(&self) -> impl Iterator<Item = (ItemId, Option<WaitReason>)> + '_ {
         self.undecided.iter().flat_map(|(session, turns)| {
-            let reason = match (&self.broker, self.ask.contains(session)) {
-                (Some(_), true) => Some(WaitReason::BrokerAway),
-                (None, true) => None,
-                (_, false) => Some(WaitReason::BrokerForgot),
+            let reason = match &self.broker {
+                _ if self.forgot.contains(session) => Some(WaitReason::BrokerForgot),
+                Some(_) => Some(WaitReason::BrokerAway),
+                None => None,
             };
             turns.keys().map(move |turn| {
                 let item = ItemId::Turn {
@@ -490,6 +493,7 @@ impl Outbox {
                     if turns.is_empty() {
                         self.undecided.remove(session);
                         self.ask.remove(session);
+                        self.forgot.remove(session);
                         self.owner.remove(session);
                     }
                 }

@@ -66,6 +66,7 @@ impl Outbox {
 
     pub(super) fn decide_session(&mut self, session: &SessionId, state: SessionState, now: Millis) {
         self.ask.remove(session);
+        self.forgot.remove(session);
         let owner = self.owner.get(session).copied();
         let mut last = self.ledger.session(session).cloned();
         let mut lines = Vec::new();
@@ -81,6 +82,7 @@ impl Outbox {
                 ..brief.facts
             };
             if matches!(decide::decide(&facts), Decision::Wait(_)) {
+                self.forgot.insert(session.clone());
                 // Order holds: what comes after waits for it too.
                 break;
             }
