@@ -1,7 +1,7 @@
 //! Checks a call's arguments against its tool's schema and makes them typed. What is wrong is said so that a
 //! model can put it right: which argument, and what it should be. Values only.
 
-use bxwire::links::memory_tools::{MemoryOp, Recall};
+use bxwire::links::memory_tools::{AskMemory, MemoryOp, Recall};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
@@ -15,6 +15,7 @@ const MISTAKES_MAX: usize = 5;
 pub enum Arguments {
     Memory(MemoryOp),
     Recall(Recall),
+    AskMemory(AskMemory),
     ReadFile(ReadFile),
     ListFiles(ListFiles),
 }
@@ -65,6 +66,7 @@ pub fn read(tool: Name, arguments: &Value) -> Result<Arguments, String> {
     match tool {
         Name::Memory => typed(tool, given).map(Arguments::Memory),
         Name::Recall => typed(tool, given).map(Arguments::Recall),
+        Name::AskMemory => typed(tool, given).map(Arguments::AskMemory),
         Name::ReadFile => typed(tool, given).map(Arguments::ReadFile),
         Name::ListFiles => typed(tool, given).map(Arguments::ListFiles),
     }
@@ -202,6 +204,11 @@ mod tests {
             (
                 Name::Recall,
                 json!({"query": "x", "k": 3, "untrusted": true, "class": "public"}),
+            ),
+            (Name::AskMemory, json!({"question": "x"})),
+            (
+                Name::AskMemory,
+                json!({"question": "x", "workspaces": ["own"], "reasoning": "low"}),
             ),
             (Name::ReadFile, json!({"path": "inbox/a"})),
             (Name::ListFiles, json!({})),

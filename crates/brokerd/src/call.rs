@@ -178,6 +178,11 @@ impl Running<'_> {
                 let caller = self.caller();
                 self.memory(tool, "recall", &Request::Recall { caller, arguments }, say)
             }
+            Arguments::AskMemory(arguments) => {
+                let caller = self.caller();
+                let request = Request::AskMemory { caller, arguments };
+                self.memory(tool, "ask_memory", &request, say)
+            }
             Arguments::ReadFile(arguments) => {
                 let end = Instant::now() + self.config.limits.call_ms_max;
                 let path = arguments.path;
@@ -223,7 +228,7 @@ impl Running<'_> {
         let path = match arguments {
             Arguments::ReadFile(read) => Some(&read.path),
             Arguments::ListFiles(list) => list.path.as_ref(),
-            Arguments::Memory(_) | Arguments::Recall(_) => None,
+            Arguments::Memory(_) | Arguments::Recall(_) | Arguments::AskMemory(_) => None,
         };
         // A root's class is known before; even that a file is there is of that class.
         if let Some(path) = path
@@ -270,7 +275,10 @@ impl Running<'_> {
             &self.broker.dirs.memory_tools_socket(),
             request,
             self.token,
-            self.config.limits.memory_call_ms_max,
+            match tool {
+                Name::AskMemory => self.config.limits.ask_memory_ms_max,
+                _ => self.config.limits.memory_call_ms_max,
+            },
             &mut progress,
         );
         match answer {
@@ -370,7 +378,7 @@ impl Running<'_> {
     fn cancelled(&self, tool: Name) -> Ended {
         let text = match tool {
             Name::Memory => "cancelled; the change may have been made",
-            Name::Recall | Name::ReadFile | Name::ListFiles => "cancelled",
+            Name::Recall | Name::AskMemory | Name::ReadFile | Name::ListFiles => "cancelled",
         };
         Ended::said(CallOutcome::Cancelled, text)
     }

@@ -42,6 +42,8 @@ pub struct Limits {
     pub approval_ms_max: Duration,
     /// How long memoryd may take.
     pub memory_call_ms_max: Duration,
+    /// The same for `ask_memory`: more than memoryd waits for Honcho, less than loopd waits.
+    pub ask_memory_ms_max: Duration,
     pub result_chars_max: usize,
     pub file_bytes_max: u64,
     pub listen: listen::Limits,
@@ -163,6 +165,7 @@ impl Default for Limits {
             call_ms_max: Duration::from_secs(60),
             approval_ms_max: Duration::from_secs(120),
             memory_call_ms_max: Duration::from_secs(30),
+            ask_memory_ms_max: Duration::from_secs(170),
             result_chars_max: 64 * 1024,
             file_bytes_max: 1024 * 1024,
             listen: listen::Limits::default(),
@@ -182,6 +185,7 @@ fn limits(section: &mut Section<'_>) -> Limits {
         call_ms_max: section.millis("call_ms_max", ms(usual.call_ms_max)),
         approval_ms_max: section.millis("approval_ms_max", ms(usual.approval_ms_max)),
         memory_call_ms_max: section.millis("memory_call_ms_max", ms(usual.memory_call_ms_max)),
+        ask_memory_ms_max: section.millis("ask_memory_ms_max", ms(usual.ask_memory_ms_max)),
         result_chars_max: usize::try_from(chars).unwrap_or(usual.result_chars_max),
         file_bytes_max: section.number(
             "file_bytes_max",
@@ -218,7 +222,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let empty = parse("", home.path()).unwrap();
         assert!(empty.roots.is_empty());
-        assert!(Name::ALL.map(|tool| empty.policy(tool)) == [Policy::Allow; 4]);
+        assert!(Name::ALL.map(|tool| empty.policy(tool)) == [Policy::Allow; 5]);
         let text = format!(
             "[[root]]\nname = \"inbox\"\npath = {:?}\n",
             home.path().join("in")

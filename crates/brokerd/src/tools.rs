@@ -10,19 +10,27 @@ use sha2::{Digest as _, Sha256};
 pub enum Name {
     Memory,
     Recall,
+    AskMemory,
     ReadFile,
     ListFiles,
 }
 
 impl Name {
     /// In the order of the list.
-    pub const ALL: [Self; 4] = [Self::Memory, Self::Recall, Self::ReadFile, Self::ListFiles];
+    pub const ALL: [Self; 5] = [
+        Self::Memory,
+        Self::Recall,
+        Self::AskMemory,
+        Self::ReadFile,
+        Self::ListFiles,
+    ];
 
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::Recall => "recall",
+            Self::AskMemory => "ask_memory",
             Self::ReadFile => "read_file",
             Self::ListFiles => "list_files",
         }
@@ -40,7 +48,10 @@ impl Name {
                  always in view: add, replace or remove one by its id. note keeps a dated note. \
                  consolidate says of every entry: keep, note or drop."
             }
-            Self::Recall => "Searches notes and earlier conversations.",
+            Self::Recall => "Searches notes and earlier conversations, other agents' too.",
+            Self::AskMemory => {
+                "Asks what all that was said and noted adds up to; slow (up to minutes), so recall first."
+            }
             Self::ReadFile => "Reads a text file; the path starts with the name of a root.",
             Self::ListFiles => "Lists a folder; without a path, the roots.",
         }
@@ -79,6 +90,15 @@ impl Name {
                         "description": "the highest class to search"}
                 }),
                 json!(["query"]),
+            ),
+            Self::AskMemory => (
+                json!({
+                    "question": {"type": "string", "description": "at most 2000 characters"},
+                    "workspaces": {"type": "array", "items": {"type": "string"},
+                        "description": "own (the default), untrusted, fleet, or another agent's name"},
+                    "reasoning": {"type": "string", "enum": ["minimal", "low"]}
+                }),
+                json!(["question"]),
             ),
             Self::ReadFile => (
                 json!({"path": {"type": "string", "description": "for example inbox/letter.txt"}}),
@@ -123,7 +143,10 @@ mod tests {
     fn the_digest_changes_exactly_when_the_tools_do() {
         let (all, digest) = list(|_| true);
         let names: Vec<_> = all.iter().map(|tool| tool.name.as_str()).collect();
-        assert_eq!(names, ["memory", "recall", "read_file", "list_files"]);
+        assert_eq!(
+            names,
+            ["memory", "recall", "ask_memory", "read_file", "list_files"]
+        );
         assert_eq!(list(|_| true).1, digest);
         assert_ne!(list(|name| name != Name::Recall).1, digest);
         assert_eq!(digest.len(), 64);

@@ -66,6 +66,7 @@ entries! {
     HONCHO_UNREACHABLE = "honcho-unreachable";
     HONCHO_SEND_REFUSED = "honcho-send-refused";
     HONCHO_KEY_REFUSED = "honcho-key-refused";
+    RECALL_SOURCE_UNAVAILABLE = "recall-source-unavailable";
     HONCHO_WORKSPACE_CONFIG = "honcho-workspace-config";
     HONCHO_IN_DOUBT = "honcho-in-doubt";
     BROKER_STATE_UNAVAILABLE = "broker-state-unavailable";

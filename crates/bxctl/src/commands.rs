@@ -133,6 +133,22 @@ pub enum Memory {
         #[command(flatten)]
         json: Json,
     },
+    /// Ask Honcho what all that was said and noted adds up to
+    ///
+    /// It thinks for seconds or minutes. Without names it is asked about this agent's own trusted workspace.
+    Ask {
+        /// The question
+        #[arg(required = true)]
+        question: Vec<String>,
+        /// Ask this workspace: own, untrusted, fleet, or an agent that memoryd.toml lets this one read
+        #[arg(long = "in", value_name = "WORKSPACE")]
+        workspaces: Vec<String>,
+        /// Have it think longer
+        #[arg(long)]
+        low: bool,
+        #[command(flatten)]
+        json: Json,
+    },
     /// Show what went to Honcho and what did not yet
     ///
     /// A line for each workspace, then why anything waits, and each item that is undecided, failed or in doubt.

@@ -29,8 +29,18 @@ pub fn control(
     daemon: &'static str,
     request: &control::Request,
 ) -> Result<control::Reply, Failure> {
-    connect::<Control>(daemon, &dirs.control_socket(daemon))?
-        .call(request)
+    control_within(dirs, daemon, request, ANSWER_MS_MAX)
+}
+
+/// Asks a daemon something that takes longer.
+pub fn control_within(
+    dirs: &Dirs,
+    daemon: &'static str,
+    request: &control::Request,
+    answer_ms_max: Duration,
+) -> Result<control::Reply, Failure> {
+    Client::<Control>::connect(&dirs.control_socket(daemon), answer_ms_max)
+        .and_then(|mut client| client.call(request))
         .map_err(|error| Failure::of(daemon, error))
 }
 

@@ -82,6 +82,15 @@ fn memory(dirs: &Dirs, command: Memory) -> Result<Exit, Failure> {
         Memory::Undo { edit, yes } => memory::undo(dirs, edit, yes),
         Memory::Accept { yes } => memory::accept(dirs, yes),
         Memory::Recall { query, k, json } => memory::recall(dirs, query.join(" "), k, json.json),
+        Memory::Ask {
+            question,
+            workspaces,
+            low,
+            json,
+        } => {
+            let arguments = memory::question(question.join(" "), workspaces, low);
+            memory::ask(dirs, arguments, json.json)
+        }
         Memory::Sync(sync) => sync::run(dirs, &sync),
         Memory::Why { item, json } => memory::why(dirs, item, json.json),
     }

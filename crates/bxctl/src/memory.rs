@@ -1,19 +1,21 @@
 //! `bxctl memory …` but for `sync`: what is remembered, the edits, taking one back, where an item is. Asks
 //! memoryd over its control socket; never opens its files.
 
+use std::time::Duration;
+
 use bxcore::paths::Dirs;
 use bxwire::{
     EditId, ItemId,
     links::{
         control::{EditLine, MemoryFiles, Reply, Request, Why},
-        memory_tools::Recall,
+        memory_tools::{AskMemory, Reasoning, Recall},
     },
 };
 
 use crate::{
     ask,
     failure::{Exit, Failure},
-    link::memoryd,
+    link::{control_within, memoryd},
     out::{self, Paint, json_line, one_line, safe},
     render,
 };
@@ -22,6 +24,9 @@ use crate::{
 const OFFERED_MAX: u32 = 10;
 /// Characters of an edit's text in a line of the log.
 const LOG_TEXT_CHARS_MAX: usize = 60;
+
+/// How long an answer of Honcho's own may take; memoryd gives up before.
+const ASK_MS_MAX: Duration = Duration::from_secs(180);
 
 const NOT_THE_ANSWER: Failure = Failure::Answer { daemon: "memoryd" };
 
@@ -247,12 +252,35 @@ pub fn recall(dirs: &Dirs, query: String, k: Option<u32>, json: bool) -> Result<
         k,
         since: None,
         until: None,
-        untrusted: None,
         // The owner may see everything that is theirs.
+        untrusted: Some(true),
         class: Some(bxwire::Class::Secret),
     };
-    let Reply::Recalled { text, label } = memoryd(dirs, &Request::MemoryRecall { arguments })?
-    else {
+    let reply = memoryd(dirs, &Request::MemoryRecall { arguments })?;
+    recalled(reply, json)
+}
+
+/// What `ask` asks.
+pub fn question(question: String, workspaces: Vec<String>, low: bool) -> AskMemory {
+    AskMemory {
+        question,
+        workspaces,
+        reasoning: low.then_some(Reasoning::Low),
+    }
+}
+
+/// Asks Honcho through memoryd.
+///
+/// # Errors
+/// When memoryd cannot answer.
+pub fn ask(dirs: &Dirs, arguments: AskMemory, json: bool) -> Result<Exit, Failure> {
+    out::say("Honcho is asked; this takes a while");
+    let request = Request::MemoryAsk { arguments };
+    recalled(control_within(dirs, "memoryd", &request, ASK_MS_MAX)?, json)
+}
+
+fn recalled(reply: Reply, json: bool) -> Result<Exit, Failure> {
+    let Reply::Recalled { text, label } = reply else {
         return Err(NOT_THE_ANSWER);
     };
     if json {

@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bxcore::{
@@ -25,12 +25,16 @@ use crate::cancel::Cancel;
 /// How long a cancelled call may still say how it ended.
 const CANCEL_MS_MAX: Duration = Duration::from_secs(2);
 
+/// The tool that may think for minutes; brokerd gives it 170 s.
+const ASK_MEMORY: &str = "ask_memory";
+
 /// brokerd, there or not.
 #[derive(Debug)]
 pub struct Broker {
     path: PathBuf,
     wait: Duration,
     tool_silence: Duration,
+    ask_memory: Duration,
     down: AtomicBool,
 }
 
@@ -41,6 +45,8 @@ pub enum Called {
         outcome: CallOutcome,
         text: String,
         label: Label,
+        /// What raised the session's label with it.
+        causes: Vec<Cause>,
     },
     /// brokerd refused it and ran nothing.
     Refused,
@@ -58,11 +64,17 @@ pub enum Event {
 
 impl Broker {
     #[must_use]
-    pub fn new(path: PathBuf, wait: Duration, tool_silence: Duration) -> Self {
+    pub fn new(
+        path: PathBuf,
+        wait: Duration,
+        tool_silence: Duration,
+        ask_memory: Duration,
+    ) -> Self {
         Self {
             path,
             wait,
             tool_silence,
+            ask_memory,
             down: AtomicBool::new(false),
         }
     }
@@ -159,20 +171,38 @@ impl Broker {
                 closer.close();
             });
         });
+        // Its progress does not make a question's time any longer.
+        let mut end = match request {
+            Request::CallTool { tool, .. } if tool == ASK_MEMORY => {
+                Some(Instant::now() + self.ask_memory)
+            }
+            _ => None,
+        };
         loop {
+            if let Some(end) = end {
+                let left = end.saturating_duration_since(Instant::now());
+                // Zero is no bound to a socket.
+                client.set_answer_ms_max(left.max(Duration::from_millis(1)));
+            }
             match client.recv() {
                 Ok(Reply::Progress { text }) => on(Event::Progress(text)),
-                Ok(Reply::Approval { call, what }) => on(Event::Approval { call, what }),
+                Ok(Reply::Approval { call, what }) => {
+                    // The owner may think first.
+                    end = end.map(|_| Instant::now() + self.tool_silence);
+                    on(Event::Approval { call, what });
+                }
                 Ok(Reply::Result {
                     outcome,
                     text,
                     label,
+                    causes,
                     ..
                 }) => {
                     return Called::Result {
                         outcome,
                         text,
                         label,
+                        causes,
                     };
                 }
                 Err(ClientError::Refused(_)) => return Called::Refused,

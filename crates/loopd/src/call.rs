@@ -3,7 +3,7 @@
 
 use bxcore::runbook;
 use bxwire::{
-    Label,
+    Class, Label,
     links::{
         tools::{CallOutcome, Request as BrokerRequest},
         turns::TurnEvent,
@@ -22,6 +22,9 @@ use crate::{
 /// Longest result of a tool that is kept, in bytes; brokerd caps them lower.
 const RESULT_BYTES_MAX: usize = 256 * 1024;
 
+/// Causes that a user is told of one by one.
+const SOURCES_TOLD_MAX: usize = 3;
+
 /// Stands for a result of a class that the session's readers may not see.
 const NOT_FOR_READERS: &str =
     "Not shown: others read this conversation, and the result is not for them.";
@@ -34,6 +37,7 @@ impl Running<'_> {
             tool: call.tool.clone(),
         });
         let mut wrong = false;
+        let mut causes = Vec::new();
         let (text, label, from_broker) = match task {
             Task::Tell(words) => (words.clone(), Label::default(), false),
             Task::Run(arguments) => match self.run_tool(call, arguments) {
@@ -41,7 +45,9 @@ impl Running<'_> {
                     outcome,
                     text,
                     label,
+                    causes: named,
                 } => {
+                    causes = named;
                     wrong = matches!(
                         outcome,
                         CallOutcome::BadArguments | CallOutcome::UnknownTool
@@ -75,6 +81,7 @@ impl Running<'_> {
             },
         };
         let answered = tally.answered(call, &text, wrong);
+        let before = self.log.label();
         self.append(vec![Body::ToolResult {
             turn: self.turn,
             call: call.id.clone(),
@@ -88,7 +95,34 @@ impl Running<'_> {
             tool: call.tool.clone(),
             label,
         });
+        let sources: Vec<_> = causes
+            .iter()
+            .filter(|cause| !before.covers(cause.label))
+            .map(|cause| cause.source.as_str())
+            .collect();
+        self.tell_raised(before, &sources);
         answered.map_err(|reason| Stop::failed(reason, runbook::MODEL_UNUSABLE))
+    }
+
+    /// Tells the user, once, that the session is not what it was, why, and what to do.
+    pub(crate) fn tell_raised(&mut self, before: Label, sources: &[&str]) {
+        let now = self.log.label();
+        let untrusted = now.is_untrusted() && !before.is_untrusted();
+        let secret = now.class == Class::Secret && before.class < Class::Secret;
+        let (what, other) = match (secret, untrusted) {
+            (false, false) => return,
+            (false, true) => ("untrusted", "a clean one"),
+            (true, false) => ("secret", "another"),
+            (true, true) => ("secret and untrusted", "a clean one"),
+        };
+        let why = match sources {
+            [] => "a result that nobody vouches for".to_owned(),
+            sources if sources.len() <= SOURCES_TOLD_MAX => sources.join(", "),
+            [first, ..] => format!("{first}, and {} more", sources.len() - 1),
+        };
+        (self.say)(TurnEvent::Notice {
+            text: format!("this session is now {what}: {why}; /new starts {other}"),
+        });
     }
 
     fn run_tool(&mut self, call: &Call, arguments: &Value) -> Called {

@@ -57,6 +57,8 @@ pub struct Limits {
     pub broker_wait_ms: Duration,
     /// Between two signs of life of a running tool; a person may have to answer.
     pub tool_silence_ms_max: Duration,
+    /// A whole call of `ask_memory`, whatever it says meanwhile; more than brokerd waits.
+    pub ask_memory_ms_max: Duration,
 }
 
 /// Turns that wait in a session.
@@ -204,6 +206,7 @@ impl Default for Limits {
             memory_wait_ms: Duration::from_millis(300),
             broker_wait_ms: Duration::from_secs(2),
             tool_silence_ms_max: Duration::from_secs(900),
+            ask_memory_ms_max: Duration::from_secs(180),
         }
     }
 }
@@ -224,6 +227,7 @@ fn limits(section: &mut Section<'_>) -> Limits {
         memory_wait_ms: section.millis("memory_wait_ms", ms(usual.memory_wait_ms)),
         broker_wait_ms: section.millis("broker_wait_ms", ms(usual.broker_wait_ms)),
         tool_silence_ms_max: section.millis("tool_silence_ms_max", ms(usual.tool_silence_ms_max)),
+        ask_memory_ms_max: section.millis("ask_memory_ms_max", ms(usual.ask_memory_ms_max)),
     }
 }
 

@@ -59,6 +59,7 @@ impl Daemon {
                 dirs.tools_socket(),
                 limits.broker_wait_ms,
                 limits.tool_silence_ms_max,
+                limits.ask_memory_ms_max,
             ),
             memory: Memory::new(dirs.memory_socket(), limits.memory_wait_ms),
             since: Millis::now(),

@@ -218,7 +218,12 @@ impl Running<'_> {
                 source: format!("turn {} was marked untrusted", self.turn),
                 label,
             };
+            let source = cause.source.clone();
             self.daemon.broker.raise(&self.session.id, label, cause);
+            let earlier = self.log.records().iter();
+            let earlier = earlier.filter(|record| record.body.turn() != Some(self.turn));
+            let before = bxwire::log::session_label(earlier);
+            self.tell_raised(before, &[&source]);
         }
         let model = self.daemon.model();
         let facts = {

@@ -11,6 +11,7 @@ use bxsanitize::Refuser;
 use bxwire::Speaker;
 
 use crate::{
+    fleet::config::{KEY_PREFIX, ReadLimits},
     plan::Rules,
     recall,
     sync::config::{HonchoConfig, Role, SyncLimits},
@@ -33,6 +34,8 @@ pub struct Keys {
     all: BTreeMap<String, Secret>,
     /// Those of Honcho's workspaces.
     pub workspaces: BTreeMap<Role, Secret>,
+    /// Those of the workspaces of agents that are read, by agent.
+    pub readers: BTreeMap<String, Secret>,
 }
 
 impl Keys {
@@ -65,9 +68,11 @@ impl Config {
         let mut listen = listen::Limits::default();
         let mut recall = recall::Limits::default();
         let mut sync = SyncLimits::default();
+        let mut reading = ReadLimits::default();
         if let Some(mut limits) = root.section("limits") {
             listen = listen::Limits::of(&mut limits);
             sync = SyncLimits::of(&mut limits);
+            reading = ReadLimits::of(&mut limits);
             let mut size = |key, usual: usize, most| {
                 usize::try_from(limits.number(key, usual as u64, 1..=most)).unwrap_or(usual)
             };
@@ -83,7 +88,11 @@ impl Config {
         for (name, mut section) in root.named_sections("secrets") {
             secrets.extend(Source::of(&mut section).map(|source| (name, source)));
         }
-        let honcho = crate::sync::config::read(root, &rules.owner_speakers, &secrets, sync);
+        let honcho =
+            crate::sync::config::read(root, &rules.owner_speakers, &secrets, sync, reading);
+        if let Some(honcho) = &honcho {
+            recall.untrusted = honcho.read.untrusted;
+        }
         Self {
             rules,
             listen,
@@ -109,7 +118,16 @@ impl Config {
             Some((*role, key.clone()))
         };
         let workspaces = Role::ALL.iter().filter_map(named).collect();
-        Ok(Keys { all, workspaces })
+        let of_reader = |(name, key): (&String, &Secret)| {
+            let agent = name.strip_prefix(KEY_PREFIX)?;
+            Some((agent.to_owned(), key.clone()))
+        };
+        let readers = all.iter().filter_map(of_reader).collect();
+        Ok(Keys {
+            all,
+            workspaces,
+            readers,
+        })
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     edit::KeptLocal,
     logs::Logs,
     memory::Memory,
-    recall::Reader,
+    recall::{Queries, Reader},
     service::{self, RecallError, Service},
     store::WriteError,
     undo, words,
@@ -41,6 +41,7 @@ const LINES_BYTES_MAX: usize = 700_000;
 const OWNER: Reader = Reader {
     label: Label::new(Class::Secret, Trust::Untrusted),
     audience: Audience::Owner {},
+    queries: Queries::MayLeave,
 };
 
 impl Service {
@@ -80,6 +81,15 @@ impl Service {
                 }
                 Err(RecallError::Index(error)) => service::index_refused(&error).into(),
             },
+            Request::MemoryAsk { arguments } => {
+                match self.ask_memory(&arguments, OWNER, &mut |_| true) {
+                    Ok(answer) => Reply::Recalled {
+                        text: answer.text,
+                        label: answer.label,
+                    },
+                    Err(text) => Refused::new("bad-arguments", text).into(),
+                }
+            }
             Request::MemorySync { action } => self.hooks.sync(action),
             Request::MemoryWhy { item } => self.hooks.why(&item),
             Request::SessionDecide { session, decision } => self.hooks.decide(&session, decision),
@@ -108,6 +118,7 @@ impl Service {
             ]
         });
         facts.push(("honcho".into(), self.honcho_fact()));
+        facts.extend(self.fleet.facts());
         facts.push((
             "index".into(),
             match self.index.rows() {

@@ -20,7 +20,7 @@ use rusqlite::{Connection, ErrorCode, Transaction, params};
 use crate::logs::{Cursor, LogError, Logs};
 
 mod rows;
-pub use rows::{New, of_memory};
+pub use rows::{New, TOKENIZER, of_memory};
 
 /// Why the index did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -334,27 +334,39 @@ impl Index {
         })
     }
 
-    /// Whether at most one row in fifty of the table holds the term (`expression` is FTS5's).
+    /// Whether at most one row in fifty of these tables holds the term (`term` is FTS5's).
     ///
     /// # Errors
     /// [`IndexError`].
-    pub fn is_rare(&self, label: Label, term: &str) -> Result<bool, IndexError> {
-        let table = rows::table(label);
+    pub fn is_rare(&self, labels: &[Label], term: &str) -> Result<bool, IndexError> {
         self.run(|tx| {
-            let rows: i64 = tx.query_row(
-                &format!("SELECT coalesce(max(rowid), 0) FROM {table}"),
-                [],
-                |row| row.get(0),
-            )?;
+            let mut rows = 0_i64;
+            for label in labels {
+                rows += tx.query_row(
+                    &format!(
+                        "SELECT coalesce(max(rowid), 0) FROM {}",
+                        rows::table(*label)
+                    ),
+                    [],
+                    |row| row.get::<_, i64>(0),
+                )?;
+            }
             let most = (rows / 50).max(1);
-            let found: i64 = tx.query_row(
-                &format!(
-                    "SELECT count(*) FROM (SELECT rowid FROM {table} WHERE {table} MATCH ?1 LIMIT ?2)"
-                ),
-                params![term, most + 1],
-                |row| row.get(0),
-            )?;
-            Ok(found <= most)
+            let mut found = 0_i64;
+            for label in labels {
+                let table = rows::table(*label);
+                found += tx.query_row(
+                    &format!(
+                        "SELECT count(*) FROM (SELECT rowid FROM {table} WHERE {table} MATCH ?1 LIMIT ?2)"
+                    ),
+                    params![term, most + 1 - found],
+                    |row| row.get::<_, i64>(0),
+                )?;
+                if found > most {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
         })
     }
 

@@ -8,6 +8,7 @@ pub mod denied;
 pub mod edit;
 pub mod facts;
 pub mod files;
+pub mod fleet;
 pub mod hooks;
 pub mod identity;
 pub mod index;

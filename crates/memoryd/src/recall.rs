@@ -1,7 +1,8 @@
-//! `recall` over the local index: which tables, which hits count, and the text that is answered. Called by the
-//! service. Nothing is tagged by what a text says, only by where it came from.
+//! `recall`: which tables of the index, which hits count, and the text that is answered, of the index and of
+//! what other sources found. Called by the service. Nothing is tagged by what a text says, only by where it
+//! came from.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use bxcore::clock::Millis;
 use bxsanitize::neutralise;
@@ -19,13 +20,25 @@ pub const TERMS_MAX: usize = 32;
 const ROWS_PER_HIT: usize = 4;
 /// Causes that an answer names.
 const CAUSES_MAX: usize = 20;
+/// Before each text that is shown.
+const TEXT_INDENT: &str = "  ";
 
-/// The bounds of an answer; keys under `[limits]`.
+/// When untrusted sources are searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Untrusted {
+    /// Unless the call says no.
+    Always,
+    /// Only when the call says yes.
+    Ask,
+}
+
+/// The bounds of an answer; keys under `[limits]`. And what the owner says of untrusted sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub hits: usize,
     pub hits_max: usize,
     pub snippet_chars_max: usize,
+    pub untrusted: Untrusted,
 }
 
 impl Default for Limits {
@@ -34,6 +47,7 @@ impl Default for Limits {
             hits: 8,
             hits_max: 20,
             snippet_chars_max: 500,
+            untrusted: Untrusted::Always,
         }
     }
 }
@@ -44,6 +58,30 @@ pub struct Reader {
     /// The session's label, or that of an owner at the command line.
     pub label: Label,
     pub audience: Audience,
+    pub queries: Queries,
+}
+
+impl Reader {
+    /// A session: what is asked in a secret one stays on this machine.
+    #[must_use]
+    pub fn session(label: Label, audience: Audience) -> Self {
+        let queries = match label.class {
+            Class::Secret => Queries::StayHere,
+            Class::Public | Class::Private => Queries::MayLeave,
+        };
+        Self {
+            label,
+            audience,
+            queries,
+        }
+    }
+}
+
+/// Whether what is asked may be sent to Honcho.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queries {
+    MayLeave,
+    StayHere,
 }
 
 /// What `recall` answers.
@@ -57,10 +95,13 @@ pub struct Answer {
 /// A query that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
+    /// As it was asked.
+    pub text: String,
     terms: Vec<String>,
-    since: Millis,
-    until: Millis,
-    hits: usize,
+    pub since: Millis,
+    pub until: Millis,
+    pub hits: usize,
+    untrusted: bool,
 }
 
 impl Query {
@@ -83,7 +124,12 @@ impl Query {
             .k
             .map(|k| usize::try_from(k).unwrap_or(usize::MAX));
         Ok(Self {
+            text: arguments.query.clone(),
             terms,
+            untrusted: match limits.untrusted {
+                Untrusted::Always => arguments.untrusted != Some(false),
+                Untrusted::Ask => arguments.untrusted == Some(true),
+            },
             since: day(
                 &arguments.since,
                 "00:00:00",
@@ -98,6 +144,37 @@ impl Query {
             )?,
             hits: wanted.unwrap_or(limits.hits).clamp(1, limits.hits_max),
         })
+    }
+
+    /// What FTS5 looks for: any of the terms.
+    #[must_use]
+    pub fn expression(&self) -> String {
+        let quoted: Vec<_> = self.terms.iter().map(|term| quoted(term)).collect();
+        quoted.join(" OR ")
+    }
+}
+
+/// What a call reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// The highest class.
+    pub class: Class,
+    pub untrusted: bool,
+}
+
+impl Reach {
+    #[must_use]
+    pub fn of(arguments: &Recall, query: &Query, reader: Reader) -> Self {
+        let wanted = reader.label.class.max(arguments.class.unwrap_or_default());
+        Self {
+            class: wanted.min(reader.audience.class_max()),
+            untrusted: query.untrusted,
+        }
+    }
+
+    #[must_use]
+    pub fn holds(self, label: Label) -> bool {
+        label.class <= self.class && (self.untrusted || label.trust == Trust::Trusted)
     }
 }
 
@@ -136,15 +213,11 @@ fn quoted(term: &str) -> String {
 
 /// The tables to search, and what to say of those that are left out, whether or not they hold a match.
 #[must_use]
-pub fn tables(arguments: &Recall, reader: Reader) -> (Vec<Label>, Vec<String>) {
+pub fn tables(arguments: &Recall, query: &Query, reader: Reader) -> (Vec<Label>, Vec<String>) {
     let shown = reader.audience.class_max();
-    let wanted = reader.label.class.max(arguments.class.unwrap_or_default());
-    let highest = wanted.min(shown);
-    let untrusted = arguments.untrusted != Some(false);
-    let searched = Label::all()
-        .filter(|label| label.class <= highest)
-        .filter(|label| untrusted || label.trust == Trust::Trusted)
-        .collect();
+    let reach = Reach::of(arguments, query, reader);
+    let highest = reach.class;
+    let searched = Label::all().filter(|label| reach.holds(*label)).collect();
     let mut left_out = Vec::new();
     if highest < Class::Secret {
         if shown == highest && shown < Class::Secret {
@@ -159,19 +232,49 @@ pub fn tables(arguments: &Recall, reader: Reader) -> (Vec<Label>, Vec<String>) {
             ));
         }
     }
-    if !untrusted {
-        left_out.push("Not searched: untrusted memory, as the call asked.".into());
+    if !reach.untrusted {
+        left_out.push(match arguments.untrusted {
+            Some(_) => "Not searched: untrusted memory, as the call asked.".into(),
+            None => "Not searched: untrusted memory. A call with `untrusted` searches it, and marks this \
+                     session if it finds something."
+                .into(),
+        });
     }
     (searched, left_out)
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Hit {
-    row: Row,
-    label: Label,
+/// How it is known that something belongs to the query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// By the words that match, as the index counts them.
+    Words,
+    /// By the ceiling of a distance that was asked for.
+    Distance,
 }
 
-/// Searches and answers. `others`: lines about sources beside the index, such as one that did not answer.
+/// Something found, wherever it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    pub label: Label,
+    /// Tag, source, time, id: one line in fixed words.
+    pub head: String,
+    /// The text, each match between U+0002 and U+0003.
+    pub marked: String,
+    /// What has to be read beside it, for example that it was taken back.
+    pub beside: Option<String>,
+    /// What it is, in the words of a cause.
+    pub what: String,
+    pub measure: Measure,
+}
+
+/// What other sources found, each in its own order, and lines about sources.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    pub found: Vec<Vec<Hit>>,
+    pub lines: Vec<String>,
+}
+
+/// Searches and answers. `elsewhere` is asked after the index, so that others work meanwhile.
 ///
 /// # Errors
 /// [`IndexError`].
@@ -181,12 +284,11 @@ pub fn recall(
     arguments: &Recall,
     reader: Reader,
     limits: Limits,
-    others: &[String],
+    elsewhere: impl FnOnce() -> Elsewhere,
 ) -> Result<Answer, IndexError> {
-    let (labels, mut lines) = tables(arguments, reader);
-    lines.extend_from_slice(others);
-    let quoted: Vec<_> = query.terms.iter().map(|term| quoted(term)).collect();
-    let expression = quoted.join(" OR ");
+    let (labels, mut lines) = tables(arguments, query, reader);
+    let mut counting = Counting::new(index, query);
+    let expression = query.expression();
     let mut ranked = Vec::new();
     for label in labels {
         let rows = index.search(
@@ -196,47 +298,87 @@ pub fn recall(
             query.until,
             query.hits * ROWS_PER_HIT,
         )?;
-        let mut rare = vec![None; query.terms.len()];
-        let mut hits = Vec::new();
-        for row in rows {
-            if hits.len() == query.hits {
-                break;
-            }
-            // Only what would raise the session has to earn its place.
-            if reader.label.covers(label) || counts(index, label, query, &quoted, &row, &mut rare)?
-            {
-                hits.push(Hit { row, label });
-            }
-        }
-        ranked.push(hits);
+        let rows = rows.into_iter().map(|row| local(row, label));
+        ranked.push(counting.counted(rows, reader, &[label])?);
     }
+    let elsewhere = elsewhere();
+    // What others wrote is measured against all that may leave this machine.
+    let open: Vec<_> = Label::all()
+        .filter(|label| label.class < Class::Secret)
+        .collect();
+    for found in elsewhere.found {
+        ranked.push(counting.counted(found.into_iter(), reader, &open)?);
+    }
+    lines.extend(elsewhere.lines);
     let hits = interleave(ranked, query.hits);
     Ok(answer(&hits, reader, limits, &lines))
 }
 
-/// A hit counts when it has half of the terms, or one that few rows of its table have.
-fn counts(
-    index: &Index,
-    label: Label,
-    query: &Query,
-    quoted: &[String],
-    row: &Row,
-    rare: &mut [Option<bool>],
-) -> Result<bool, IndexError> {
-    let found = matched(&row.marked, &query.terms);
-    if found.len() * 2 >= query.terms.len() {
-        return Ok(true);
-    }
-    for at in found {
-        let is_rare = match rare[at] {
-            Some(known) => known,
-            None => *rare[at].insert(index.is_rare(label, &quoted[at])?),
-        };
-        if is_rare {
-            return Ok(true);
+/// Which hits count, and what is known of how rare the terms are.
+struct Counting<'a> {
+    index: &'a Index,
+    query: &'a Query,
+    /// By tables, for each term.
+    rare: HashMap<Vec<Label>, Vec<Option<bool>>>,
+}
+
+impl<'a> Counting<'a> {
+    fn new(index: &'a Index, query: &'a Query) -> Self {
+        Self {
+            index,
+            query,
+            rare: HashMap::new(),
         }
     }
-    Ok(false)
+
+    /// The first hits that count; `tables` say what is rare.
+    fn counted(
+        &mut self,
+        found: impl Iterator<Item = Hit>,
+        reader: Reader,
+        tables: &[Label],
+    ) -> Result<Vec<Hit>, IndexError> {
+        let mut hits = Vec::new();
+        for hit in found {
+            if hits.len() == self.query.hits {
+                break;
+            }
+            // Only what would raise the session has to earn its place.
+            if reader.label.covers(hit.label)
+                || hit.measure == Measure::Distance
+                || self.counts(&hit.marked, tables)?
+            {
+                hits.push(hit);
+            }
+        }
+        Ok(hits)
+    }
+
+    /// A hit counts when it has half of the terms, or one that few rows of the tables have.
+    fn counts(&mut self, marked: &str, tables: &[Label]) -> Result<bool, IndexError> {
+        let found = matched(marked, &self.query.terms);
+        if found.is_empty() {
+            return Ok(false);
+        }
+        if found.len() * 2 >= self.query.terms.len() {
+            return Ok(true);
+        }
+        let terms = &self.query.terms;
+        let rare = self
+            .rare
+            .entry(tables.to_vec())
+            .or_insert_with(|| vec![None; terms.len()]);
+        for at in found {
+            let is_rare = match rare[at] {
+                Some(known) => known,
+                None => *rare[at].insert(self.index.is_rare(tables, &quoted(&terms[at]))?),
+            };
+            if is_rare {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// Which terms the marked words stand for: for each, the term with the longest common beginning, since the
@@ -281,12 +423,15 @@ fn answer(hits: &[Hit], reader: Reader, limits: Limits, lines: &[String]) -> Ans
     let mut causes: Vec<Cause> = Vec::new();
     for hit in hits {
         label = label.join(hit.label);
-        parts.push(format!(
-            "{}\n{}",
-            head(hit),
-            snippet(&hit.row.marked, limits.snippet_chars_max)
-        ));
-        let cause = cause(hit);
+        parts.push(hit.head.clone());
+        parts.extend(hit.beside.clone());
+        // Set in: no text can begin a line, so none can pass for a hit or for a word of ours.
+        let text = snippet(&hit.marked, limits.snippet_chars_max);
+        parts.push(format!("{TEXT_INDENT}{text}"));
+        let cause = Cause {
+            source: format!("recall read {}", hit.what),
+            label: hit.label,
+        };
         if !reader.label.covers(hit.label) && causes.len() < CAUSES_MAX && !causes.contains(&cause)
         {
             causes.push(cause);
@@ -303,44 +448,56 @@ fn answer(hits: &[Hit], reader: Reader, limits: Limits, lines: &[String]) -> Ans
     }
 }
 
-fn head(hit: &Hit) -> String {
-    let row = &hit.row;
-    let tag = match (row.source, hit.label.trust) {
-        (_, Trust::Untrusted) => "memory-tainted",
-        (Source::Identity, Trust::Trusted) => "identity",
-        (_, Trust::Trusted) => "memory",
-    };
-    let secret = match hit.label.class {
-        Class::Secret => ", secret",
-        Class::Public | Class::Private => "",
-    };
+fn local(row: Row, label: Label) -> Hit {
     let (source, id) = match row.source {
         Source::Identity => ("identity", format!("{} ({})", row.subject, row.item)),
         Source::Note => ("note", format!("{} ({})", row.subject, row.item)),
         Source::Words => ("said in a turn", row.item.clone()),
         Source::Reply => ("replied in a turn", row.item.clone()),
     };
-    format!("[{tag}{secret}] {source}, {}, {id}", row.at)
-}
-
-fn cause(hit: &Hit) -> Cause {
-    let date: String = hit.row.at.to_string().chars().take(10).collect();
-    let kind = match (hit.label.class, hit.label.trust) {
+    let tag = match (row.source, label.trust) {
+        (Source::Identity, Trust::Trusted) => tag("identity", label),
+        _ => tag("memory", label),
+    };
+    let kind = match (label.class, label.trust) {
         (Class::Secret, Trust::Untrusted) => "a secret, untrusted",
         (Class::Secret, Trust::Trusted) => "a secret",
         (_, Trust::Untrusted) => "an untrusted",
         (Class::Private, Trust::Trusted) => "a private",
         (Class::Public, Trust::Trusted) => "a public",
     };
-    let (what, id) = match hit.row.source {
-        Source::Identity => ("entry", &hit.row.subject),
-        Source::Note => ("note", &hit.row.subject),
-        Source::Words | Source::Reply => ("turn", &hit.row.item),
+    let (what, named) = match row.source {
+        Source::Identity => ("entry", &row.subject),
+        Source::Note => ("note", &row.subject),
+        Source::Words | Source::Reply => ("turn", &row.item),
     };
-    Cause {
-        source: format!("recall read {kind} {what} of {date} ({id})"),
-        label: hit.label,
+    Hit {
+        label,
+        head: format!("{tag} {source}, {}, {id}", row.at),
+        what: format!("{kind} {what} of {} ({named})", date(row.at)),
+        marked: row.marked,
+        beside: None,
+        measure: Measure::Words,
     }
+}
+
+/// The tag of a hit with this label; `trusted` is its name when it is trusted.
+#[must_use]
+pub fn tag(trusted: &str, label: Label) -> String {
+    let name = match label.trust {
+        Trust::Untrusted => "memory-tainted",
+        Trust::Trusted => trusted,
+    };
+    match label.class {
+        Class::Secret => format!("[{name}, secret]"),
+        Class::Public | Class::Private => format!("[{name}]"),
+    }
+}
+
+/// The day of a time.
+#[must_use]
+pub fn date(at: Millis) -> String {
+    at.to_string().chars().take(10).collect()
 }
 
 /// The text around the first match, on one line, inert, at most `most` characters.

@@ -22,6 +22,7 @@ use bxwire::links::{control::Control, memory::Memory, memory_tools::MemoryTools}
 
 use crate::{
     config::{Config, Keys},
+    fleet::service::{self as fleet, Fleet, ReadKeys},
     hooks::{NoHoncho, SyncHooks},
     index::Index,
     logs::Logs,
@@ -56,6 +57,8 @@ pub enum StartError {
     Listen(#[from] ListenError),
     #[error(transparent)]
     Sync(#[from] handle::StartError),
+    #[error(transparent)]
+    Fleet(#[from] fleet::StartError),
     #[error("cannot start a thread or listen for signals")]
     System(#[source] io::Error),
 }
@@ -70,6 +73,8 @@ impl Actionable for StartError {
             Self::Journal(error) => error.runbook(),
             Self::Listen(error) => error.runbook(),
             Self::Sync(error) => error.runbook(),
+            Self::Fleet(fleet::StartError::Url(_)) => Some(runbook::HONCHO_CONFIG_INVALID),
+            Self::Fleet(fleet::StartError::System(_)) => Some(runbook::STATE_UNUSABLE),
             Self::System(_) => Some(runbook::STATE_UNUSABLE),
         }
     }
@@ -103,9 +108,9 @@ fn start(dirs: &Dirs) -> Result<Running, StartError> {
     let lock = StateLock::take(&folder)?;
     let store = Arc::new(Store::open(&folder, config.rules.clone(), keys.refuser())?);
     let logs = Logs::new(dirs.state_of("loopd").join("sessions"));
-    let hooks = hooks(dirs, &config, keys, &store, &logs)?;
+    let (hooks, fleet) = honcho(dirs, &config, keys, &store, &logs)?;
     let index = Index::at(&folder.join("index.sqlite"));
-    let (service, woken) = Service::new(store, index, hooks, logs, config.recall);
+    let (service, woken) = Service::new(store, index, hooks, fleet, logs, config.recall);
     let service = Arc::new(service);
     let indexing = {
         let service = Arc::clone(&service);
@@ -127,19 +132,25 @@ fn start(dirs: &Dirs) -> Result<Running, StartError> {
     })
 }
 
-/// The Honcho half: with `[honcho]` the sync worker, else nothing.
-fn hooks(
+/// The Honcho half: with `[honcho]` the sync worker and those who read, else nothing.
+fn honcho(
     dirs: &Dirs,
     config: &Config,
     keys: Keys,
     store: &Arc<Store>,
     logs: &Logs,
-) -> Result<Arc<dyn SyncHooks>, StartError> {
+) -> Result<(Arc<dyn SyncHooks>, Fleet), StartError> {
     let Some(honcho) = config.honcho.clone() else {
-        return Ok(Arc::new(NoHoncho {
+        let hooks = NoHoncho {
             store: Arc::clone(store),
             logs: logs.clone(),
-        }));
+        };
+        return Ok((Arc::new(hooks), Fleet::none()));
+    };
+    let reading = honcho.clone();
+    let read_keys = ReadKeys {
+        own: keys.workspaces.clone(),
+        readers: keys.readers.clone(),
     };
     let handle = worker::start(Parts {
         config: honcho,
@@ -150,6 +161,7 @@ fn hooks(
         ledger: dirs.state_of(NAME).join("honcho.jsonl"),
         broker: dirs.state_socket(),
     })?;
+    let fleet = Fleet::start(reading, &read_keys, handle.installation.clone())?;
     let file = dirs.config_file(NAME);
     let read = move || {
         let config = Config::load(&file).map_err(StartError::from);
@@ -158,12 +170,13 @@ fn hooks(
         let refuser = keys.refuser();
         Ok((keys.workspaces, refuser))
     };
-    Ok(Arc::new(WithHoncho {
+    let hooks = WithHoncho {
         keys: Box::new(read),
         handle,
         store: Arc::clone(store),
         logs: logs.clone(),
-    }))
+    };
+    Ok((Arc::new(hooks), fleet))
 }
 
 /// The configured keys. None of them is ever kept as memory.
@@ -211,7 +224,8 @@ fn serve(
         limits,
         move |mut connection| {
             while let Some(request) = connection.recv() {
-                if connection.send(&ours.tool(request)).is_err() {
+                let reply = ours.tool(request, &mut |progress| connection.send(&progress).is_ok());
+                if connection.send(&reply).is_err() {
                     return;
                 }
             }
@@ -247,6 +261,7 @@ impl Running {
             server.stop(deadline.saturating_duration_since(Instant::now()));
         }
         self.service.hooks.stop();
+        self.service.fleet.stop();
         // It ends between two sessions; a very long log is left where it is.
         while !self.indexing.is_finished() && Instant::now() < deadline {
             thread::park_timeout(Duration::from_millis(2));

@@ -12,7 +12,7 @@ use bxcore::{
     report::{self, Actionable as _},
     runbook,
 };
-use bxsanitize::Refuser;
+use bxsanitize::{Outcome, Refuser};
 use bxwire::{
     Label, Refused, SessionId,
     links::{control::Notice, memory, memory_tools as tools},
@@ -23,6 +23,7 @@ use crate::{
     denied::Denied,
     edit::Edit,
     files,
+    fleet::service::{Fleet, ReadKeys},
     hooks::SyncHooks,
     identity,
     index::{self, Index, IndexError},
@@ -38,6 +39,7 @@ pub struct Service {
     pub(crate) store: Arc<Store>,
     pub(crate) index: Index,
     pub(crate) hooks: Arc<dyn SyncHooks>,
+    pub(crate) fleet: Fleet,
     pub(crate) logs: Logs,
     limits: RwLock<recall::Limits>,
     /// Keeps the index and the hooks in the journal's order.
@@ -60,6 +62,7 @@ impl Service {
         store: Arc<Store>,
         index: Index,
         hooks: Arc<dyn SyncHooks>,
+        fleet: Fleet,
         logs: Logs,
         limits: recall::Limits,
     ) -> (Self, Receiver<()>) {
@@ -68,6 +71,7 @@ impl Service {
             store,
             index,
             hooks,
+            fleet,
             logs,
             limits: RwLock::new(limits),
             writing: Mutex::new(()),
@@ -85,6 +89,10 @@ impl Service {
         self.store.configure(config.rules.clone(), keys.refuser());
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = config.recall;
         self.hooks.reload();
+        self.fleet.reload(&ReadKeys {
+            own: keys.workspaces.clone(),
+            readers: keys.readers.clone(),
+        });
     }
 
     /// Has the indexing thread compare index, logs and journal.
@@ -141,6 +149,7 @@ impl Service {
         notices.extend(trouble.iter().cloned());
         drop(trouble);
         notices.extend(self.hooks.notices());
+        notices.extend(self.fleet.notices());
         notices
     }
 
@@ -243,8 +252,12 @@ impl Service {
         self.hooks.turn_ended(session, turn);
     }
 
-    /// `run/broker-memory/tools.sock`.
-    pub fn tool(&self, request: tools::Request) -> tools::Reply {
+    /// `run/broker-memory/tools.sock`. `say`: sends progress; false when nobody waits any more.
+    pub fn tool(
+        &self,
+        request: tools::Request,
+        say: &mut dyn FnMut(tools::Reply) -> bool,
+    ) -> tools::Reply {
         match request {
             tools::Request::Memory { caller, arguments } => {
                 let made = self.write(|memory, rules, refuser, at| {
@@ -262,10 +275,7 @@ impl Service {
                 }
             }
             tools::Request::Recall { caller, arguments } => {
-                let reader = Reader {
-                    label: caller.label,
-                    audience: caller.audience,
-                };
+                let reader = Reader::session(caller.label, caller.audience);
                 match self.recall(&arguments, reader) {
                     Ok(answer) => tools::Reply::Done {
                         text: answer.text,
@@ -277,6 +287,32 @@ impl Service {
                     Err(RecallError::Index(error)) => index_refused(&error).into(),
                 }
             }
+            tools::Request::AskMemory { caller, arguments } => {
+                let reader = Reader::session(caller.label, caller.audience);
+                let mut progress = |text| say(tools::Reply::Progress { text });
+                match self.ask_memory(&arguments, reader, &mut progress) {
+                    Ok(answer) => tools::Reply::Done {
+                        text: answer.text,
+                        label: answer.label,
+                        causes: answer.causes,
+                        edit: None,
+                    },
+                    Err(text) => tools::Reply::Denied { text },
+                }
+            }
+        }
+    }
+
+    /// Asks Honcho's own answers; an error is for the model.
+    pub(crate) fn ask_memory(
+        &self,
+        arguments: &tools::AskMemory,
+        reader: Reader,
+        say: &mut dyn FnMut(String) -> bool,
+    ) -> Result<recall::Answer, String> {
+        match self.fleet.chats() {
+            Some(chats) => chats.ask(arguments, reader, |text| self.store.check(text), say),
+            None => Err("not asked: Honcho is not configured".into()),
         }
     }
 
@@ -291,7 +327,15 @@ impl Service {
         if self.filling.load(Ordering::SeqCst) || self.index.is_stale() {
             others.push("The index is being filled: more may be found in a moment.".to_owned());
         }
-        let answer = recall::recall(&self.index, &query, arguments, reader, limits, &others);
+        let holds_key = matches!(self.store.check(&arguments.query), Outcome::Secret(_));
+        // Others search while the index is.
+        let asked = self.fleet.search(&query, arguments, reader, holds_key);
+        let elsewhere = || {
+            let mut elsewhere = asked.wait();
+            elsewhere.lines.extend(others);
+            elsewhere
+        };
+        let answer = recall::recall(&self.index, &query, arguments, reader, limits, elsewhere);
         if self.index.is_stale() {
             self.wake();
         }

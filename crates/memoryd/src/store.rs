@@ -15,7 +15,7 @@ use bxcore::{
     report::{self, Actionable},
     runbook::{self, Runbook},
 };
-use bxsanitize::Refuser;
+use bxsanitize::{Outcome, Refuser};
 use bxwire::{EditId, Speaker, links::control::Notice, links::memory_tools::About};
 
 use crate::{
@@ -211,6 +211,13 @@ impl Store {
     #[must_use]
     pub fn last_edit(&self) -> EditId {
         self.with(|memory| EditId(memory.edits().len() as u64))
+    }
+
+    /// What the rules against keys say of a text.
+    #[must_use]
+    pub fn check(&self, text: &str) -> Outcome {
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        rules.1.check(text)
     }
 
     #[must_use]

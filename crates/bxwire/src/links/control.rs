@@ -3,7 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{declare_link, memory_tools::Recall};
+use super::{
+    declare_link,
+    memory_tools::{AskMemory, Recall},
+};
 use crate::{EditId, ItemId, Label, Refused, SessionId};
 
 declare_link!(
@@ -31,6 +34,10 @@ pub enum Request {
     },
     MemoryRecall {
         arguments: Recall,
+    },
+    /// Answered like a recall.
+    MemoryAsk {
+        arguments: AskMemory,
     },
     MemorySync {
         action: SyncAction,

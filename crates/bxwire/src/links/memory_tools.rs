@@ -14,8 +14,18 @@ declare_link!(
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    Memory { caller: Caller, arguments: MemoryOp },
-    Recall { caller: Caller, arguments: Recall },
+    Memory {
+        caller: Caller,
+        arguments: MemoryOp,
+    },
+    Recall {
+        caller: Caller,
+        arguments: Recall,
+    },
+    AskMemory {
+        caller: Caller,
+        arguments: AskMemory,
+    },
 }
 
 /// Who calls, in which session, and what brokerd and loopd together say of it.
@@ -104,6 +114,27 @@ pub struct Recall {
     /// The highest class searched: the session's own when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<crate::Class>,
+}
+
+/// The `ask_memory` tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AskMemory {
+    pub question: String,
+    /// `own`, `untrusted`, `fleet`, or an agent that is read; the agent's own when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workspaces: Vec<String>,
+    /// `minimal` when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<Reasoning>,
+}
+
+/// How much Honcho thinks about an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reasoning {
+    Minimal,
+    Low,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use bxwire::{
             Control, EditLine, Entry, ItemNote, MemoryFiles, Note, Notice, OwnerDecision, Reply,
             Request, Status, Sync, SyncAction, Wait, Why, WhyStep, WorkspaceSync,
         },
-        memory_tools::Recall,
+        memory_tools::{AskMemory, Recall},
     },
 };
 
@@ -51,6 +51,13 @@ fn requests(into: &mut Samples) {
                 until: None,
                 untrusted: None,
                 class: None,
+            },
+        }],
+        MemoryAsk => [Request::MemoryAsk {
+            arguments: AskMemory {
+                question: "what colour is the bike?".into(),
+                workspaces: vec!["own".into()],
+                reasoning: None,
             },
         }],
         MemorySync => [

@@ -282,7 +282,9 @@ fn memory_messages(into: &mut Samples) {
 }
 
 fn memory_tool_messages(into: &mut Samples) {
-    use memory_tools::{About, Caller, Fate, FateKind, MemoryOp, Recall, Reply, Request};
+    use memory_tools::{
+        About, AskMemory, Caller, Fate, FateKind, MemoryOp, Reasoning, Recall, Reply, Request,
+    };
     let caller = || Caller {
         session: session(),
         turn: 1,
@@ -350,6 +352,32 @@ fn memory_tool_messages(into: &mut Samples) {
                     until: None,
                     untrusted: None,
                     class: None,
+                },
+            },
+        ],
+        AskMemory => [
+            Request::AskMemory {
+                caller: caller(),
+                arguments: AskMemory {
+                    question: "what colour is the bike?".into(),
+                    workspaces: vec!["own".into(), "kitchen".into()],
+                    reasoning: Some(Reasoning::Low),
+                },
+            },
+            Request::AskMemory {
+                caller: caller(),
+                arguments: AskMemory {
+                    question: "what colour is the bike?".into(),
+                    workspaces: Vec::new(),
+                    reasoning: None,
+                },
+            },
+            Request::AskMemory {
+                caller: caller(),
+                arguments: AskMemory {
+                    question: "bike?".into(),
+                    workspaces: Vec::new(),
+                    reasoning: Some(Reasoning::Minimal),
                 },
             },
         ],

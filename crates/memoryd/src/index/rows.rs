@@ -13,6 +13,8 @@ use crate::{
     memory::Contents,
 };
 
+/// How a text becomes words and stems. Whatever is measured against the index uses it too.
+pub const TOKENIZER: &str = "porter unicode61 remove_diacritics 2";
 /// Counts up with every change of the tables; another number means a rebuild.
 const SCHEMA_VERSION: i64 = 1;
 /// Pages that SQLite keeps in memory, in KiB.
@@ -53,7 +55,7 @@ pub(super) fn prepare(connection: &mut Connection) -> rusqlite::Result<bool> {
     for label in Label::all() {
         tx.execute_batch(&format!(
             "CREATE VIRTUAL TABLE {} USING fts5(text, source UNINDEXED, subject UNINDEXED, item UNINDEXED, \
-             at UNINDEXED, tokenize = 'porter unicode61 remove_diacritics 2')",
+             at UNINDEXED, tokenize = '{TOKENIZER}')",
             table(label)
         ))?;
     }

@@ -21,10 +21,11 @@ fn ask(query: &str) -> Recall {
 }
 
 fn reader(class: Class, audience: Audience) -> Reader {
-    Reader {
-        label: Label::new(class, Trust::Trusted),
-        audience,
-    }
+    Reader::session(Label::new(class, Trust::Trusted), audience)
+}
+
+fn read(arguments: &Recall) -> Query {
+    Query::read(arguments, Limits::default()).unwrap()
 }
 
 const OWNER: Audience = Audience::Owner {};
@@ -119,7 +120,7 @@ fn a_class_above_the_sessions_is_searched_only_when_named() {
             class: named,
             ..ask("tea")
         };
-        let (labels, left_out) = tables(&arguments, reader(class, audience));
+        let (labels, left_out) = tables(&arguments, &read(&arguments), reader(class, audience));
         let row = format!("{class:?} {audience:?} {named:?}: {left_out:?}");
         assert_eq!(
             labels.iter().map(|label| label.class).max(),
@@ -134,7 +135,7 @@ fn a_class_above_the_sessions_is_searched_only_when_named() {
         untrusted: Some(false),
         ..ask("tea")
     };
-    let (labels, left_out) = tables(&trusted, reader(Private, OWNER));
+    let (labels, left_out) = tables(&trusted, &read(&trusted), reader(Private, OWNER));
     assert!(labels.iter().all(|label| !label.is_untrusted()));
     assert!(left_out.concat().contains("untrusted memory"));
 }
@@ -218,7 +219,15 @@ impl World {
     fn recall(&self, arguments: &Recall, reader: Reader) -> Answer {
         let limits = Limits::default();
         let query = Query::read(arguments, limits).unwrap();
-        recall(&self.index, &query, arguments, reader, limits, &[]).unwrap()
+        recall(
+            &self.index,
+            &query,
+            arguments,
+            reader,
+            limits,
+            Elsewhere::default,
+        )
+        .unwrap()
     }
 }
 
@@ -235,7 +244,7 @@ fn an_answer_carries_tag_time_id_label_and_causes() {
     let answer = world.recall(&ask("fence"), private);
     let lines: Vec<_> = answer.text.lines().collect();
     assert_eq!(lines[0], "[memory] note, 2026-01-01T10:00:00.000Z, n1 (e1)");
-    assert_eq!(lines[1], "the fence is green");
+    assert_eq!(lines[1], "  the fence is green");
     assert_eq!(
         lines[2],
         "[memory-tainted] note, 2026-01-02T10:00:00.000Z, n2 (e2)"

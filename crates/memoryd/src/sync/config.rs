@@ -7,6 +7,7 @@ use bxwire::Speaker;
 use serde::{Deserialize, Serialize};
 
 use super::naming::is_name;
+use crate::fleet::config::{self as reading, ReadConfig, ReadLimits};
 
 /// Which of the agent's three workspaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -51,6 +52,8 @@ pub struct HonchoConfig {
     /// Where each workspace's key is, if it has one.
     pub keys: BTreeMap<Role, Source>,
     pub limits: SyncLimits,
+    /// Whom this agent reads, and how.
+    pub read: ReadConfig,
 }
 
 impl HonchoConfig {
@@ -142,27 +145,31 @@ pub fn read(
     owner_speakers: &[Speaker],
     secrets: &BTreeMap<String, Source>,
     limits: SyncLimits,
+    read_limits: ReadLimits,
 ) -> Option<HonchoConfig> {
     let before = root.mistakes();
     let mut keys = BTreeMap::new();
+    let mut reader_keys = BTreeMap::new();
     for (name, source) in secrets {
         let role = Role::ALL
             .into_iter()
             .find(|role| *name == format!("honcho_{}", role.name()));
         if let Some(role) = role {
             keys.insert(role, source.clone());
+        } else if let Some(agent) = name.strip_prefix(reading::KEY_PREFIX) {
+            reader_keys.insert(agent.to_owned(), source.clone());
         } else {
             root.problem(
                 "secrets",
                 &format!(
                     "has `{name}`, a key for a workspace that is not configured (known: \
-                     honcho_trusted, honcho_untrusted, honcho_fleet)"
+                     honcho_trusted, honcho_untrusted, honcho_fleet, honcho_read_AGENT)"
                 ),
             );
         }
     }
     let Some(mut section) = root.section("honcho") else {
-        if !keys.is_empty() {
+        if !keys.is_empty() || !reader_keys.is_empty() {
             root.problem(
                 "secrets",
                 "has keys for Honcho, but there is no [honcho] section",
@@ -227,7 +234,19 @@ pub fn read(
             section.problem(key, "must name a workspace of its own");
         }
     }
+    let own = reading::Own {
+        agent: &agent,
+        owner: &owner,
+        workspaces: [&trusted, &untrusted, &fleet],
+    };
+    let read = reading::read(&mut section, &own, &mut reader_keys, read_limits);
     drop(section);
+    for agent in reader_keys.keys() {
+        root.problem(
+            "secrets",
+            &format!("has a key for reading `{agent}`, but no [[honcho.read]] names that agent"),
+        );
+    }
     if root.mistakes() > before {
         root.blame(runbook::HONCHO_CONFIG_INVALID);
         return None;
@@ -244,6 +263,7 @@ pub fn read(
         exclude_sources,
         keys,
         limits,
+        read,
     })
 }
 
@@ -286,7 +306,13 @@ fleet = "fleet"
                 .into_iter()
                 .filter_map(|(name, mut section)| Some((name, Source::of(&mut section)?)))
                 .collect();
-            read(root, &[owner], &secrets, SyncLimits::default())
+            read(
+                root,
+                &[owner],
+                &secrets,
+                SyncLimits::default(),
+                ReadLimits::default(),
+            )
         })
     }
 

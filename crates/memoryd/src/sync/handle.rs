@@ -18,7 +18,7 @@ use bxcore::{
 };
 use bxsanitize::Refuser;
 use bxwire::{
-    ItemId, SessionId,
+    EditId, ItemId, SessionId,
     links::control::{self, OwnerDecision, SyncAction},
 };
 
@@ -57,6 +57,11 @@ pub enum StartError {
     Ledger(#[from] OpenError),
     #[error(transparent)]
     Opening(#[from] AppendError),
+    #[error(
+        "the journal does not hold {0}, which the ledger decided: one of memory/journal.jsonl and \
+         memory/honcho.jsonl is not of the same state"
+    )]
+    JournalBehind(EditId),
     #[error("`honcho.url` cannot be used: {0}")]
     Url(String),
     #[error("cannot start the sync thread")]
@@ -68,6 +73,7 @@ impl report::Actionable for StartError {
         match self {
             Self::Ledger(error) => error.runbook(),
             Self::Opening(error) => error.runbook(),
+            Self::JournalBehind(_) => Some(runbook::FILE_CORRUPT),
             Self::Url(_) => Some(runbook::HONCHO_CONFIG_INVALID),
             Self::System(_) => Some(runbook::STATE_UNUSABLE),
         }
@@ -76,6 +82,8 @@ impl report::Actionable for StartError {
 
 /// The running worker, as the rest of memoryd sees it.
 pub struct Handle {
+    /// The ledger's id of this installation.
+    pub installation: String,
     inbox: SyncSender<Letter>,
     /// Something did not fit the inbox: everything is looked through again.
     rescan: Arc<AtomicBool>,
@@ -84,11 +92,13 @@ pub struct Handle {
 
 impl Handle {
     pub(super) fn new(
+        installation: String,
         inbox: SyncSender<Letter>,
         rescan: Arc<AtomicBool>,
         thread: thread::JoinHandle<()>,
     ) -> Self {
         Self {
+            installation,
             inbox,
             rescan,
             thread: Mutex::new(Some(thread)),

@@ -69,6 +69,8 @@ impl Honcho {
         }
         let own = ureq::Agent::config_builder()
             .http_status_as_error(false)
+            // Without this a proxy of the environment's would be handed the key.
+            .proxy(None)
             .max_redirects(0)
             .max_idle_connections(0)
             .timeout_connect(Some(config.limits.connect_ms_max))

@@ -95,6 +95,10 @@ pub struct Decided {
     pub broker: Option<SessionState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speaker: Option<Speaker>,
+    /// When the edit was made, as the journal says: its number alone could come to mean another edit, if the
+    /// journal were lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<String>,
 }
 
 /// One thing to do at Honcho. `slot` is the entry or note it is about; `change` is its place in the edit.
@@ -499,6 +503,7 @@ mod tests {
             log: Label::PRIVATE,
             broker: None,
             speaker: None,
+            made: None,
         }
     }
 

@@ -72,6 +72,7 @@ pub fn decide_edit(
         log: edit.label,
         broker: None,
         speaker,
+        made: Some(edit.at.clone()),
     };
     let mut lines: Vec<_> = cancels
         .into_iter()

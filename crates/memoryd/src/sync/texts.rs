@@ -140,7 +140,7 @@ impl<S: Source> Loader<'_, S> {
                     return Err(LoadError::Missing);
                 };
                 let (_, text) = self.text(*noted, *change)?;
-                let edit = self.source.edit(*id).ok_or(LoadError::Missing)?;
+                let edit = self.edit(*id)?;
                 let text = prepare::clean(&format!("retracted: {text}"));
                 let note = self.note(step, &edit, text, Some(of.item.clone()));
                 Ok(Load::Messages(vec![note]))
@@ -150,8 +150,19 @@ impl<S: Source> Loader<'_, S> {
         }
     }
 
-    fn text(&mut self, id: EditId, change: usize) -> Result<(Edit, String), LoadError> {
+    /// The very edit that was decided: another one that came to its number is not it.
+    fn edit(&mut self, id: EditId) -> Result<Edit, LoadError> {
+        let decided = self.ledger.entry(&ItemId::Edit(id));
+        let made = decided.and_then(|entry| entry.decided.made.as_deref());
         let edit = self.source.edit(id).ok_or(LoadError::Missing)?;
+        match made {
+            Some(made) if made != edit.at => Err(LoadError::Missing),
+            _ => Ok(edit),
+        }
+    }
+
+    fn text(&mut self, id: EditId, change: usize) -> Result<(Edit, String), LoadError> {
+        let edit = self.edit(id)?;
         let text = edit
             .changes
             .get(change)

@@ -66,8 +66,10 @@ pub struct Parts {
 /// [`StartError`].
 pub fn start(parts: Parts) -> Result<Handle, StartError> {
     let (file, ledger) = open(&parts.ledger)?;
+    same_journal(&ledger, &parts.store)?;
     let honcho =
         Honcho::new(&parts.config, parts.keys, ledger.installation()).map_err(StartError::Url)?;
+    let installation = ledger.installation().to_owned();
     let seed = random::bytes().map_err(StartError::System)?;
     let (inbox, received) = sync_channel(INBOX_MAX);
     let rescan = Arc::new(AtomicBool::new(false));
@@ -96,7 +98,7 @@ pub fn start(parts: Parts) -> Result<Handle, StartError> {
         .name("sync".into())
         .spawn(move || worker.run())
         .map_err(StartError::System)?;
-    Ok(Handle::new(inbox, rescan, thread))
+    Ok(Handle::new(installation, inbox, rescan, thread))
 }
 
 /// Reads the ledger through; a new one is opened with its first line.
@@ -120,6 +122,23 @@ fn open(path: &std::path::Path) -> Result<(AppendFile, Ledger), StartError> {
         let _ = ledger.apply(&line);
     }
     Ok((file, ledger))
+}
+
+/// An edit is journalled before it is decided, so the journal holds every decided one; else numbers would be
+/// given again, and a decision would stand for another edit.
+fn same_journal(ledger: &Ledger, store: &Store) -> Result<(), StartError> {
+    for entry in ledger.entries() {
+        let decided = &entry.decided;
+        if let ItemId::Edit(id) = decided.item {
+            let same = store
+                .edit(id)
+                .is_some_and(|edit| decided.made.as_ref().is_none_or(|made| *made == edit.at));
+            if !same {
+                return Err(StartError::JournalBehind(id));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn seal(line: &Line) -> String {

@@ -201,3 +201,28 @@ fn a_ledger_that_was_damaged_is_named_and_nothing_is_sent() {
     world.settle();
     assert_eq!(world.messages("b-trusted").len(), 2);
 }
+
+#[test]
+fn a_journal_that_lost_a_decided_edit_stops_memoryd_before_its_number_is_given_again() {
+    let mut world = World::new();
+    let options = world.stop_honcho();
+    let add = r#"{"op":"add","about":"user","text":"The goat is tall."}"#;
+    world.tool(&session(1), Label::PRIVATE, add);
+    world.until("a waiting edit", |sync| sync.workspaces[0].waiting == 1);
+    world.kill();
+    let journal = world.home.dirs.state_of("memoryd").join("journal.jsonl");
+    let whole = fs::read_to_string(&journal).unwrap();
+    fs::remove_file(&journal).unwrap();
+    let ended = world.home.try_start("memoryd", |_| {}).unwrap_err();
+    assert!(
+        ended.stderr.contains("does not hold e1"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("file-corrupt"), "{}", ended.stderr);
+    fs::write(&journal, whole).unwrap();
+    world.start();
+    world.start_honcho(options);
+    world.settle();
+    assert_eq!(world.conclusions("b-trusted"), ["owner: The goat is tall."]);
+}

@@ -158,6 +158,7 @@ fn decided(
         log: facts.log,
         broker: facts.broker,
         speaker: brief.speaker.clone(),
+        made: None,
     };
     if let (Ok(role), Some(peer)) = (role, &brief.peer) {
         let session = naming::follow(last.as_ref(), &brief.session, Some(peer));

@@ -1,0 +1,528 @@
+//! `ask_memory`: one question to Honcho's own answers over whole workspaces, two at a time, each with its limit.
+//! Called by memoryd's service, which waits; creates no workspace and no peer.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use bxsanitize::Outcome;
+use bxwire::{
+    Cause, Label,
+    links::memory_tools::{AskMemory, Reasoning},
+};
+use roncho::{
+    blocking::{Client, Error},
+    models::chat::{DialecticOptions, ReasoningLevel},
+};
+
+use super::{
+    client::{Peers, client},
+    config::ReadLimits,
+    hits::set_in,
+    service::{ReadKeys, StartError, stays_here},
+};
+use crate::{
+    recall::{Answer, Reader, tag},
+    sync::{
+        config::{HonchoConfig, Role},
+        honcho::failure,
+        request::Failure,
+    },
+};
+
+/// Longest question, in characters.
+pub const QUESTION_CHARS_MAX: usize = 2_000;
+/// Longest reply of one workspace that is passed on, in characters.
+const REPLY_CHARS_MAX: usize = 4_000;
+/// Chats at a time, of all calls together: each keeps a model busy.
+const CHATS_MAX: usize = 2;
+/// Before each line of a reply.
+const INDENT: &str = "  ";
+
+/// A workspace that can be asked.
+struct Place {
+    name: String,
+    label: Label,
+    /// The owner's peer and the agent's.
+    peers: Vec<String>,
+    workspace: String,
+    clients: RwLock<Arc<Clients>>,
+}
+
+struct Clients {
+    chat: Client,
+    peers: Peers,
+}
+
+/// Whether this Honcho answers over a whole workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WorkspaceChat {
+    Unknown,
+    There,
+    Missing,
+}
+
+struct Shared {
+    places: Vec<Arc<Place>>,
+    limits: ReadLimits,
+    workspace_chat: Mutex<WorkspaceChat>,
+    /// Asks with a short wait whether there is workspace chat.
+    prober: RwLock<Client>,
+    slots: Slots,
+}
+
+/// Everything that can be asked.
+pub struct Chats {
+    shared: Arc<Shared>,
+    stop: SyncSender<()>,
+}
+
+/// What came of one workspace.
+enum Came {
+    Started,
+    Ended(Result<Option<String>, Failure>),
+}
+
+impl Chats {
+    /// Builds the clients and starts a thread that finds out what this Honcho can.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(config: &HonchoConfig, keys: &ReadKeys) -> Result<Self, StartError> {
+        let mut places = Vec::new();
+        for (name, label, agent, workspace) in listed(config) {
+            let clients = clients(config, &name, &workspace, keys).map_err(StartError::Url)?;
+            places.push(Arc::new(Place {
+                name,
+                label,
+                peers: vec![config.owner.clone(), agent],
+                workspace,
+                clients: RwLock::new(Arc::new(clients)),
+            }));
+        }
+        let shared = Arc::new(Shared {
+            places,
+            limits: config.read.limits,
+            workspace_chat: Mutex::new(WorkspaceChat::Unknown),
+            prober: RwLock::new(prober(config, keys).map_err(StartError::Url)?),
+            slots: Slots::default(),
+        });
+        let (stop, stopped) = sync_channel(1);
+        let ours = Arc::clone(&shared);
+        thread::Builder::new()
+            .name("chat-probe".into())
+            .spawn(move || find_out(&ours, &stopped))
+            .map_err(StartError::System)?;
+        Ok(Self { shared, stop })
+    }
+
+    /// New keys.
+    pub fn reload(&self, config: &HonchoConfig, keys: &ReadKeys) {
+        for place in &self.shared.places {
+            match clients(config, &place.name, &place.workspace, keys) {
+                Ok(new) => *write(&place.clients) = Arc::new(new),
+                Err(error) => tracing::error!("kept the old keys: {error}"),
+            }
+        }
+        if let Ok(new) = prober(config, keys) {
+            *write(&self.shared.prober) = new;
+        }
+    }
+
+    /// Ends the thread, or leaves it in its call.
+    pub fn stop(&self) {
+        let _ = self.stop.try_send(());
+    }
+
+    /// For status.
+    #[must_use]
+    pub fn fact(&self) -> &'static str {
+        match *lock(&self.shared.workspace_chat) {
+            WorkspaceChat::Unknown => "not known yet what this Honcho can",
+            WorkspaceChat::There => "asks whole workspaces",
+            WorkspaceChat::Missing => {
+                "asks the owner's and the agent's peers: this Honcho has no workspace chat"
+            }
+        }
+    }
+
+    /// Asks and waits. `say` is told how it goes and answers false when nobody waits any more.
+    ///
+    /// # Errors
+    /// What is wrong with the arguments, for the model.
+    pub fn ask(
+        &self,
+        arguments: &AskMemory,
+        reader: Reader,
+        refuse: impl Fn(&str) -> Outcome,
+        say: &mut dyn FnMut(String) -> bool,
+    ) -> Result<Answer, String> {
+        let question = arguments.question.trim();
+        if question.is_empty() || question.chars().count() > QUESTION_CHARS_MAX {
+            return Err(format!(
+                "`question` must have 1 to {QUESTION_CHARS_MAX} characters"
+            ));
+        }
+        let places = self.named(&arguments.workspaces)?;
+        let holds_key = matches!(refuse(question), Outcome::Secret(_));
+        if let Some(line) = stays_here(reader, holds_key) {
+            return Ok(answer(&[], &[line.to_owned()], reader));
+        }
+        let shown = reader.audience.class_max();
+        let (places, above): (Vec<_>, Vec<_>) = places
+            .into_iter()
+            .partition(|place| place.label.class <= shown);
+        let lines: Vec<_> = above
+            .iter()
+            .map(|place| {
+                format!(
+                    "Not asked: {}, whose memory is above {}, which others who read this session may not see.",
+                    place.name,
+                    shown.name()
+                )
+            })
+            .collect();
+        let replies = self.converse(question, arguments.reasoning, places, say);
+        Ok(answer(&replies, &lines, reader))
+    }
+
+    fn named(&self, names: &[String]) -> Result<Vec<Arc<Place>>, String> {
+        let mut seen = BTreeSet::new();
+        let own = [String::from("own")];
+        let names = if names.is_empty() { &own[..] } else { names };
+        let mut places = Vec::new();
+        for name in names.iter().filter(|name| seen.insert(*name)) {
+            let mut known = self.shared.places.iter();
+            match known.find(|place| place.name == *name) {
+                Some(place) => places.push(Arc::clone(place)),
+                None => {
+                    let known: Vec<_> = self
+                        .shared
+                        .places
+                        .iter()
+                        .map(|place| place.name.as_str())
+                        .collect();
+                    return Err(format!(
+                        "`workspaces` has a name that is not known; there are {}",
+                        known.join(", ")
+                    ));
+                }
+            }
+        }
+        Ok(places)
+    }
+
+    /// What each workspace answered, in the order asked; `None`: it did not.
+    fn converse(
+        &self,
+        question: &str,
+        reasoning: Option<Reasoning>,
+        places: Vec<Arc<Place>>,
+        say: &mut dyn FnMut(String) -> bool,
+    ) -> Vec<(Arc<Place>, Option<Option<String>>)> {
+        let limits = self.shared.limits;
+        let end = Instant::now() + limits.ask_ms_max;
+        let mut open: BTreeMap<usize, Option<Instant>> =
+            (0..places.len()).map(|number| (number, None)).collect();
+        let mut came: Vec<Option<Option<String>>> = vec![None; places.len()];
+        let (sender, received) = channel();
+        let job = Arc::new(Job {
+            shared: Arc::clone(&self.shared),
+            question: question.to_owned(),
+            level: match reasoning {
+                None | Some(Reasoning::Minimal) => ReasoningLevel::Minimal,
+                Some(Reasoning::Low) => ReasoningLevel::Low,
+            },
+            queue: Mutex::new(places.iter().cloned().enumerate().collect()),
+            over: AtomicBool::new(false),
+            end,
+        });
+        for _ in 0..CHATS_MAX.min(places.len()) {
+            let (job, sender) = (Arc::clone(&job), sender.clone());
+            let spawned = thread::Builder::new()
+                .name("honcho-chat".into())
+                .spawn(move || job.work(&sender));
+            if spawned.is_err() {
+                tracing::warn!("no thread for a chat");
+            }
+        }
+        drop(sender);
+        let mut next_word = Instant::now();
+        while !open.is_empty() {
+            let now = Instant::now();
+            // A chat that has had its time is over, whatever its thread does.
+            open.retain(|_, started| {
+                started.is_none_or(|started| now < started + limits.chat_ms_max)
+            });
+            if open.is_empty() || now >= end {
+                break;
+            }
+            if now >= next_word {
+                let names: Vec<_> = open.keys().map(|at| places[*at].name.as_str()).collect();
+                if !say(format!("asking Honcho: {}", names.join(", "))) {
+                    break;
+                }
+                next_word = now + limits.progress_ms;
+            }
+            let firsts = open.values().flatten().map(|at| *at + limits.chat_ms_max);
+            let until = firsts.chain([end, next_word]).min().unwrap_or(end);
+            match received.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok((number, Came::Started)) => {
+                    if let Some(started) = open.get_mut(&number) {
+                        *started = Some(Instant::now());
+                    }
+                }
+                Ok((number, Came::Ended(ended))) => {
+                    if open.remove(&number).is_some() {
+                        came[number] = ended.ok();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        job.over.store(true, Ordering::SeqCst);
+        self.shared.slots.wake();
+        places.into_iter().zip(came).collect()
+    }
+}
+
+/// One call's work.
+struct Job {
+    shared: Arc<Shared>,
+    question: String,
+    level: ReasoningLevel,
+    queue: Mutex<VecDeque<(usize, Arc<Place>)>>,
+    /// Nobody waits any more.
+    over: AtomicBool,
+    end: Instant,
+}
+
+impl Job {
+    fn work(&self, sender: &Sender<(usize, Came)>) {
+        while let Some(_slot) = self.shared.slots.take(self.end, &self.over) {
+            let Some((number, place)) = lock(&self.queue).pop_front() else {
+                return;
+            };
+            let _ = sender.send((number, Came::Started));
+            let ended = self.chat(&place);
+            if let Err(failed) = &ended {
+                tracing::warn!(
+                    workspace = place.name,
+                    reason = failed.kind(),
+                    status = failed.status(),
+                    "ask_memory had no answer"
+                );
+            }
+            let _ = sender.send((number, Came::Ended(ended)));
+        }
+    }
+
+    /// `None`: Honcho has nothing to say.
+    fn chat(&self, place: &Place) -> Result<Option<String>, Failure> {
+        let clients = Arc::clone(&read(&place.clients));
+        let options = DialecticOptions {
+            query: self.question.clone(),
+            reasoning_level: Some(self.level),
+            ..DialecticOptions::default()
+        };
+        if self.shared.can() != WorkspaceChat::Missing {
+            return match clients.chat.workspace_chat(&options) {
+                Ok(reply) => Ok(reply.content.filter(|text| !text.trim().is_empty())),
+                // Nobody has written to that workspace yet.
+                Err(Error::Status { status: 404, .. }) => Ok(None),
+                Err(error) => Err(failure(&error)),
+            };
+        }
+        let mut said = Vec::new();
+        for peer in &place.peers {
+            if !clients.peers.has(peer)? {
+                continue;
+            }
+            let reply = clients
+                .chat
+                .peer_chat(peer, &options)
+                .map_err(|error| failure(&error))?;
+            if let Some(text) = reply.content.filter(|text| !text.trim().is_empty()) {
+                said.push(format!("About {peer}: {text}"));
+            }
+        }
+        Ok((!said.is_empty()).then(|| said.join("\n")))
+    }
+}
+
+impl Shared {
+    /// What this Honcho can; found out now if it is not known.
+    fn can(&self) -> WorkspaceChat {
+        let known = *lock(&self.workspace_chat);
+        if known != WorkspaceChat::Unknown {
+            return known;
+        }
+        // An empty question is refused before anything is done, where the route is there at all.
+        let empty = DialecticOptions::default();
+        let found = match read(&self.prober).workspace_chat(&empty) {
+            Ok(_) | Err(Error::Status { status: 422, .. }) => WorkspaceChat::There,
+            Err(Error::Status {
+                status: 404 | 405, ..
+            }) => WorkspaceChat::Missing,
+            Err(_) => WorkspaceChat::Unknown,
+        };
+        *lock(&self.workspace_chat) = found;
+        if found == WorkspaceChat::Missing {
+            tracing::info!("this Honcho has no workspace chat; ask_memory asks peers");
+        }
+        found
+    }
+}
+
+/// Asks until it is known what this Honcho can.
+fn find_out(shared: &Shared, stopped: &Receiver<()>) {
+    let mut wait = shared.limits.probe_ms_min;
+    while shared.can() == WorkspaceChat::Unknown {
+        match stopped.recv_timeout(wait) {
+            Err(RecvTimeoutError::Timeout) => {
+                wait = (wait * 2).min(shared.limits.probe_ms_max);
+            }
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+fn answer(
+    replies: &[(Arc<Place>, Option<Option<String>>)],
+    lines: &[String],
+    reader: Reader,
+) -> Answer {
+    let (mut parts, mut away) = (Vec::new(), Vec::new());
+    let mut label = Label::default();
+    let mut causes = Vec::new();
+    for (place, reply) in replies {
+        match reply {
+            None => away.push(format!("{}: unavailable", place.name)),
+            Some(None) => parts.push(format!("{}: nothing is known there", place.name)),
+            Some(Some(text)) => {
+                label = label.join(place.label);
+                parts.push(format!(
+                    "{} {}, answered by Honcho:\n{}",
+                    tag("memory", place.label),
+                    place.name,
+                    set_in(text, REPLY_CHARS_MAX, INDENT)
+                ));
+                if !reader.label.covers(place.label) {
+                    causes.push(Cause {
+                        source: format!("ask_memory read an answer from {}", place.name),
+                        label: place.label,
+                    });
+                }
+            }
+        }
+    }
+    parts.extend(away);
+    parts.extend_from_slice(lines);
+    Answer {
+        text: parts.join("\n"),
+        label,
+        causes,
+    }
+}
+
+/// Every workspace: name, label, whose agent's, Honcho's name.
+fn listed(config: &HonchoConfig) -> Vec<(String, Label, String, String)> {
+    let own = |name: &str, label, workspace: &str| {
+        let (agent, workspace) = (config.agent.clone(), workspace.to_owned());
+        (name.to_owned(), label, agent, workspace)
+    };
+    let mut listed = vec![
+        own("own", Label::PRIVATE, &config.trusted),
+        own("untrusted", Label::UNLABELLED, &config.untrusted),
+        own("fleet", Label::UNLABELLED, &config.fleet),
+    ];
+    for reader in &config.read.readers {
+        let (agent, workspace) = (reader.agent.clone(), reader.workspace.clone());
+        listed.push((agent.clone(), reader.label, agent, workspace));
+    }
+    listed
+}
+
+fn clients(
+    config: &HonchoConfig,
+    name: &str,
+    workspace: &str,
+    keys: &ReadKeys,
+) -> Result<Clients, String> {
+    let key = match name {
+        "own" => keys.own.get(&Role::Trusted),
+        "untrusted" => keys.own.get(&Role::Untrusted),
+        "fleet" => keys.own.get(&Role::Fleet),
+        agent => keys.readers.get(agent),
+    };
+    Ok(Clients {
+        // A chat that is not streamed sends nothing until it is done.
+        chat: client(config, workspace, key, config.read.limits.chat_ms_max)?,
+        peers: Peers::new(config, workspace, key),
+    })
+}
+
+fn prober(config: &HonchoConfig, keys: &ReadKeys) -> Result<Client, String> {
+    let key = keys.own.get(&Role::Trusted);
+    let wait = config.read.limits.source_ms_max;
+    client(config, &config.trusted, key, wait)
+}
+
+/// Chats at a time.
+#[derive(Default)]
+struct Slots {
+    taken: Mutex<usize>,
+    freed: Condvar,
+}
+
+struct Slot<'a>(&'a Slots);
+
+impl Slots {
+    /// `None`: none became free in time, or nobody waits any more.
+    fn take(&self, end: Instant, over: &AtomicBool) -> Option<Slot<'_>> {
+        let mut taken = lock(&self.taken);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if over.load(Ordering::SeqCst) || left == Duration::ZERO {
+                return None;
+            }
+            if *taken < CHATS_MAX {
+                *taken += 1;
+                return Some(Slot(self));
+            }
+            let waited = self.freed.wait_timeout(taken, left);
+            taken = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn wake(&self) {
+        self.freed.notify_all();
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.taken) -= 1;
+        self.0.freed.notify_all();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,11 @@
+//! What other agents know, and what Honcho makes of it: `recall` over their workspaces and the fleet's, and
+//! `ask_memory`. Cores that work on values (`hits`, `config`) and a shell of one thread a source (`source`,
+//! `client`, `chat`). Reads only: nothing here creates anything in a workspace.
+
+pub mod chat;
+pub mod client;
+pub mod config;
+pub mod hits;
+pub mod mark;
+pub mod service;
+pub mod source;

@@ -1,0 +1,461 @@
+//! One source of `recall`: its thread, which searches, and probes while the source does not answer. Used by
+//! `service`. A recall waits only for sources that answered the last time; nothing that comes late is read.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, sync_channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use bxcore::{clock::Millis, runbook};
+use bxwire::Label;
+use roncho::{
+    blocking::{Client, Error},
+    models::{conclusions::ConclusionQuery, message::MessageSearch, page::ListOptions},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    config::ReadLimits,
+    hits::{self, Author, Conclusion, Message, Own, Place, Retracted},
+    mark,
+};
+use crate::{
+    recall::{Hit, Query},
+    sync::{honcho::failure, request::Failure},
+};
+
+/// Messages asked for, at most: what does not count falls away afterwards.
+const MESSAGES_MAX: usize = 40;
+/// Messages asked for, for each hit wanted.
+const MESSAGES_PER_HIT: usize = 3;
+/// Longest query that is sent, in characters.
+pub const QUERY_CHARS_MAX: usize = 2_000;
+/// Retractions read of one writer's notes in one session.
+const RETRACTIONS_MAX: usize = 50;
+/// Searches, keys and stops waiting for the thread; there is one search at a time.
+const INBOX_MAX: usize = 4;
+/// What a probe looks for.
+const PROBE: &str = "hello";
+
+/// What a source is and where.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    pub place: Place,
+    /// Of everything it answers.
+    pub label: Label,
+    /// Whose conclusions are asked for, about themselves.
+    pub peers: Vec<String>,
+    pub own: Own,
+    /// Ceiling of a conclusion's distance.
+    pub distance: f64,
+    pub limits: ReadLimits,
+}
+
+/// A search for one recall.
+pub struct Search {
+    pub query: Query,
+    pub deadline: Instant,
+    /// Which source answers, and what it found. Nobody may be there any more.
+    pub answer: Sender<(usize, Result<Vec<Hit>, ()>)>,
+    pub number: usize,
+}
+
+enum Letter {
+    Search(Box<Search>),
+    /// New keys.
+    Client(Box<Client>),
+    Stop,
+}
+
+/// Why a source is not asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Down {
+    /// In fixed words.
+    pub reason: &'static str,
+    pub since: Millis,
+    pub key_refused: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    Ready,
+    /// Its last call has not ended, and should by then.
+    Busy(Instant),
+    Down(Down),
+}
+
+/// A source and its thread.
+pub struct Source {
+    pub spec: Spec,
+    state: Arc<Mutex<State>>,
+    inbox: SyncSender<Letter>,
+}
+
+impl Source {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub fn start(spec: Spec, client: Client) -> std::io::Result<Self> {
+        let (inbox, received) = sync_channel(INBOX_MAX);
+        let state = Arc::new(Mutex::new(State::Ready));
+        let worker = Worker {
+            spec: spec.clone(),
+            client,
+            state: Arc::clone(&state),
+            inbox: received,
+        };
+        // Never joined: it may be in a call, and a stop waits for no Honcho.
+        thread::Builder::new()
+            .name(format!("read-{}", short(spec.place.name())))
+            .spawn(move || worker.run())?;
+        Ok(Self { spec, state, inbox })
+    }
+
+    /// Has it search. `false`: it does not answer, or not yet, and is not asked.
+    #[must_use]
+    pub fn ask(&self, search: Search) -> bool {
+        let mut state = lock(&self.state);
+        let deadline = search.deadline;
+        match &*state {
+            State::Down(_) => return false,
+            // Another recall's; this one's turn comes after it.
+            State::Busy(until) if Instant::now() > *until => return false,
+            State::Ready | State::Busy(_) => {}
+        }
+        let sent = self
+            .inbox
+            .try_send(Letter::Search(Box::new(search)))
+            .is_ok();
+        if sent && *state == State::Ready {
+            *state = State::Busy(deadline);
+        }
+        sent
+    }
+
+    /// Why it is not asked, when it did not answer.
+    #[must_use]
+    pub fn down(&self) -> Option<Down> {
+        match &*lock(&self.state) {
+            State::Down(down) => Some(down.clone()),
+            State::Ready | State::Busy(_) => None,
+        }
+    }
+
+    /// Gives it a new key; it is tried at once.
+    pub fn reload(&self, client: Client) {
+        let _ = self.inbox.try_send(Letter::Client(Box::new(client)));
+    }
+
+    /// Ends the thread, or leaves it in its call.
+    pub fn stop(&self) {
+        let _ = self.inbox.try_send(Letter::Stop);
+    }
+}
+
+/// A thread's name has 15 bytes.
+fn short(name: &str) -> &str {
+    &name[..name.floor_char_boundary(10)]
+}
+
+struct Worker {
+    spec: Spec,
+    client: Client,
+    state: Arc<Mutex<State>>,
+    inbox: Receiver<Letter>,
+}
+
+impl Worker {
+    fn run(mut self) {
+        let mut probe_ms = self.spec.limits.probe_ms_min;
+        loop {
+            let down = matches!(*lock(&self.state), State::Down(_));
+            let letter = if down {
+                self.inbox.recv_timeout(probe_ms)
+            } else {
+                probe_ms = self.spec.limits.probe_ms_min;
+                self.inbox
+                    .recv()
+                    .map_err(|_| RecvTimeoutError::Disconnected)
+            };
+            match letter {
+                Ok(Letter::Search(search)) => self.answer(&search),
+                Ok(Letter::Client(client)) => {
+                    self.client = *client;
+                    if down {
+                        self.probe();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.probe();
+                    probe_ms = (probe_ms * 2).min(self.spec.limits.probe_ms_max);
+                }
+                Ok(Letter::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn answer(&self, search: &Search) {
+        let down = matches!(*lock(&self.state), State::Down(_));
+        if down || in_time(search.deadline).is_err() {
+            // It waited behind a call that failed or took its time.
+            let _ = search.answer.send((search.number, Err(())));
+            return;
+        }
+        *lock(&self.state) = State::Busy(search.deadline);
+        let found = self.search(search).and_then(|hits| {
+            // Late is as good as never: nobody reads it, so it marks nothing.
+            in_time(search.deadline).map(|()| hits)
+        });
+        // Known before anybody hears of it, so that the next recall finds it so.
+        self.is_now(found.as_ref().err().copied());
+        let _ = search.answer.send((search.number, found.map_err(drop)));
+    }
+
+    /// A search like any other, since something behind Honcho may be what does not answer.
+    fn probe(&self) {
+        let deadline = Instant::now() + self.spec.limits.source_ms_max;
+        let mut search = MessageSearch::new(PROBE);
+        search.limit = Some(1);
+        let found = self
+            .client
+            .search_workspace(&search)
+            .map_err(|error| failure(&error))
+            .and_then(|_| in_time(deadline));
+        self.is_now(found.err());
+    }
+
+    fn is_now(&self, failed: Option<Failure>) {
+        let mut state = lock(&self.state);
+        let source = self.spec.place.name();
+        let was = match &*state {
+            State::Down(down) => Some(down.clone()),
+            State::Ready | State::Busy(_) => None,
+        };
+        *state = match failed {
+            None => State::Ready,
+            Some(failed) => State::Down(Down {
+                reason: failed.kind(),
+                since: was.as_ref().map_or_else(Millis::now, |down| down.since),
+                key_refused: matches!(failed, Failure::KeyRefused { .. }),
+            }),
+        };
+        match (&was, failed) {
+            (None, Some(failed)) => tracing::warn!(
+                source,
+                reason = failed.kind(),
+                status = failed.status(),
+                "recall cannot search a source; see {}",
+                runbook::RECALL_SOURCE_UNAVAILABLE
+            ),
+            (Some(down), None) => tracing::info!(
+                source,
+                seconds = Millis::now().since(down.since) / 1000,
+                "recall can search a source again"
+            ),
+            _ => {}
+        }
+    }
+
+    fn search(&self, search: &Search) -> Result<Vec<Hit>, Failure> {
+        let query = &search.query;
+        let mut found = MessageSearch::new(words(&query.text));
+        let limit = (query.hits * MESSAGES_PER_HIT).min(MESSAGES_MAX);
+        found.limit = u32::try_from(limit).ok();
+        found.filters = times(query);
+        let mut messages: Vec<_> = self
+            .client
+            .search_workspace(&found)
+            .map_err(|error| failure(&error))?
+            .into_iter()
+            .map(arrived)
+            .collect();
+        hits::wanted(&mut messages, &self.spec.own, query.since, query.until);
+        let mut conclusions = Vec::new();
+        for peer in &self.spec.peers {
+            in_time(search.deadline)?;
+            conclusions.extend(self.conclusions(peer, query)?);
+        }
+        let (messages, conclusions) = marked(messages, conclusions, query)?;
+        let retracted = match self.spec.place {
+            Place::Fleet => self.retracted(&messages, search.deadline)?,
+            Place::Reader(_) => Retracted::new(),
+        };
+        let Spec {
+            place, label, own, ..
+        } = &self.spec;
+        let told = hits::of_messages(place, *label, own, &messages, &retracted);
+        let concluded = hits::of_conclusions(place, *label, conclusions);
+        // What was concluded says more in fewer words.
+        Ok(alternate(concluded, told))
+    }
+
+    fn conclusions(&self, peer: &str, query: &Query) -> Result<Vec<Conclusion>, Failure> {
+        let mut filters = times(query).unwrap_or_default();
+        filters.insert("observer_id".into(), json!(peer));
+        filters.insert("observed_id".into(), json!(peer));
+        let asked = ConclusionQuery::new(cut(&query.text))
+            .top_k(u32::try_from(query.hits).unwrap_or(1))
+            .distance(self.spec.distance)
+            .filters(filters);
+        let mut found: Vec<_> = self
+            .client
+            .query_conclusions(&asked)
+            .map_err(|error| failure(&error))?
+            .into_iter()
+            .map(|found| Conclusion {
+                id: found.id,
+                observed: found.observed_id,
+                created_at: found.created_at,
+                content: found.content,
+            })
+            .collect();
+        hits::wanted_conclusions(&mut found, query.since, query.until);
+        Ok(found)
+    }
+
+    /// Which of these notes their own writers took back. Not knowing is no answer.
+    fn retracted(
+        &self,
+        messages: &[(Message, String)],
+        deadline: Instant,
+    ) -> Result<Retracted, Failure> {
+        let mut notes: BTreeMap<Author, Vec<String>> = BTreeMap::new();
+        for (author, item) in messages.iter().filter_map(|(note, _)| note.retractable()) {
+            notes.entry(author).or_default().push(item);
+        }
+        let mut retracted = Retracted::new();
+        for (author, items) in notes {
+            in_time(deadline)?;
+            let filters = map(json!({
+                "peer_id": author.peer,
+                "metadata": {"installation": author.installation, "retracts": {"in": items}},
+            }));
+            let options = ListOptions::new().page(1).size(RETRACTIONS_MAX);
+            let page = self
+                .client
+                .list_messages(&author.session, &options, Some(&filters))
+                .map_err(|error| failure(&error))?;
+            for message in page.items.into_iter().map(arrived) {
+                hits::take_retraction(&message, &author, &items, &mut retracted);
+            }
+        }
+        Ok(retracted)
+    }
+}
+
+/// Messages in which a word matches, with their marked texts; conclusions in any case.
+type Marked = (Vec<(Message, String)>, Vec<(Conclusion, String)>);
+
+fn marked(
+    messages: Vec<Message>,
+    conclusions: Vec<Conclusion>,
+    query: &Query,
+) -> Result<Marked, Failure> {
+    let texts: Vec<&str> = messages
+        .iter()
+        .map(|message| message.content.as_str())
+        .chain(conclusions.iter().map(|found| found.content.as_str()))
+        .collect();
+    let marks = mark::mark(&texts, &query.expression()).map_err(|_| Failure::Unknown {
+        kind: "no memory to measure it",
+        status: None,
+    })?;
+    let mut marks = marks.into_iter();
+    let messages: Vec<_> = messages
+        .into_iter()
+        .zip(marks.by_ref())
+        .filter_map(|(message, text)| Some((message, text?)))
+        .collect();
+    Ok((messages, by_distance(conclusions, marks)))
+}
+
+fn by_distance(
+    conclusions: Vec<Conclusion>,
+    marks: impl Iterator<Item = Option<String>>,
+) -> Vec<(Conclusion, String)> {
+    let with_text = |(found, text): (Conclusion, Option<String>)| {
+        let text = text.unwrap_or_else(|| mark::inert(&found.content).into_owned());
+        (found, text)
+    };
+    conclusions.into_iter().zip(marks).map(with_text).collect()
+}
+
+fn alternate(one: Vec<Hit>, other: Vec<Hit>) -> Vec<Hit> {
+    let (mut one, mut other) = (one.into_iter(), other.into_iter());
+    let mut all = Vec::new();
+    loop {
+        let before = all.len();
+        all.extend(one.next());
+        all.extend(other.next());
+        if all.len() == before {
+            return all;
+        }
+    }
+}
+
+fn arrived(message: roncho::Message) -> Message {
+    let text = |key: &str| {
+        let value = message.metadata.get(key).and_then(Value::as_str);
+        value.map(str::to_owned)
+    };
+    Message {
+        installation: text("installation"),
+        item: text("item"),
+        retracts: text("retracts"),
+        id: message.id,
+        peer: message.peer_id,
+        session: message.session_id,
+        created_at: message.created_at,
+        content: message.content,
+    }
+}
+
+/// Honcho looks a text with punctuation up as it stands and not by its words.
+fn words(text: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() { c } else { ' ' };
+    let plain: String = text.chars().take(QUERY_CHARS_MAX).map(plain).collect();
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(QUERY_CHARS_MAX).collect()
+}
+
+/// The times asked for, as Honcho's filter; it is checked again here.
+fn times(query: &Query) -> Option<Map<String, Value>> {
+    let mut within = Map::new();
+    if query.since != Millis(i64::MIN) {
+        within.insert("gte".into(), json!(query.since.to_string()));
+    }
+    if query.until != Millis(i64::MAX) {
+        within.insert("lte".into(), json!(query.until.to_string()));
+    }
+    (!within.is_empty()).then(|| map(json!({ "created_at": within })))
+}
+
+fn map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn in_time(deadline: Instant) -> Result<(), Failure> {
+    if Instant::now() <= deadline {
+        return Ok(());
+    }
+    Err(failure(&Error::Timeout))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long a recall waits beyond the limit for the thread to notice it.
+pub const GRACE_MS: Duration = Duration::from_millis(20);
