@@ -1,6 +1,6 @@
 # Everything is cargo underneath; CARGO_TARGET_DIR is honoured.
 
-.PHONY: demo test bench up deny advisories
+.PHONY: demo test crash bench up deny advisories
 
 # Two agents, a Honcho and a model stand-in, no network: each step says what was checked.
 demo:
@@ -14,6 +14,11 @@ test:
 	cargo build --locked --workspace --bins
 	cargo test --locked --workspace
 	@$(MAKE) --no-print-directory deny
+
+# The crash tests of `make test` again, with a longer day and every point of it: half an hour on two cores.
+crash:
+	cargo build --locked --workspace --bins
+	BX_DAY=long cargo test --locked -p bxtest --test crash -- --nocapture
 
 deny:
 	@if cargo deny --version >/dev/null 2>&1; then \
