@@ -39,6 +39,11 @@ pub fn without_fence_lines(text: &str) -> String {
         .join("\n")
 }
 
+/// Whether a text's first line opens a fence.
+pub fn opens_fence(text: &str) -> bool {
+    text.lines().next().and_then(fence) == Some(true)
+}
+
 /// `Some(true)`: the line opens a fence, and may say after it where the text comes from; `Some(false)`: it
 /// closes one.
 fn fence(line: &str) -> Option<bool> {

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::phrases::without_fence_lines;
+use crate::phrases::{opens_fence, without_fence_lines};
 
 /// Lines of a search that are told.
 pub const HITS_SHOWN_MAX: usize = 20;
@@ -14,50 +14,34 @@ pub const QUOTE_CHARS_MAX: usize = 300;
 #[derive(Debug)]
 pub struct ToolResult {
     text: String,
+    /// Whether it opens with a fence.
+    fenced: bool,
     json: Option<Value>,
 }
 
 impl ToolResult {
     pub fn new(raw: &str) -> ToolResult {
         let text = without_fence_lines(raw).trim().to_owned();
+        let fenced = opens_fence(raw.trim_start());
         let json = serde_json::from_str(&text)
             .ok()
             .filter(|json: &Value| json.is_object() || json.is_array());
-        ToolResult { text, json }
+        ToolResult { text, fenced, json }
     }
 
-    /// The first line of a refusal, if the answer opens as one.
+    /// The tool's own words, when it read and did nothing: whatever a tool brings in, brokerd fences, so words
+    /// outside a fence are a refusal, whatever they sound like, and words inside never are.
     pub fn refusal(&self) -> Option<String> {
-        if let Some(json) = &self.json {
-            let words = ["error", "refused"].iter().find_map(|key| json.get(key))?;
-            let words = words
-                .as_str()
-                .or_else(|| words["message"].as_str())
-                .unwrap_or("refused");
-            return Some(quote(words));
+        match self.text.as_str() {
+            _ if self.fenced => None,
+            "" => Some("the tool said nothing".to_owned()),
+            words => Some(quote(words)),
         }
-        const OPENINGS: [&str; 13] = [
-            "refused",
-            "error",
-            "denied",
-            "not allowed",
-            "not done",
-            "cannot",
-            "can not",
-            "could not",
-            "failed",
-            "no such",
-            "unknown",
-            "invalid",
-            "the owner did not",
-        ];
-        let first = self.text.lines().next()?.trim();
-        let lower = first.to_lowercase();
-        let refused = OPENINGS.iter().any(|opening| lower.starts_with(opening))
-            || ["was refused", "is refused", "was denied", "not allowed"]
-                .iter()
-                .any(|w| lower.contains(w));
-        refused.then(|| quote(first))
+    }
+
+    /// Whether an edit was made whose answer these readers may not see.
+    pub fn is_withheld(&self) -> bool {
+        !self.fenced && self.text.contains(": done; its answer is withheld")
     }
 
     /// The id of an edit, such as `e12`. The one after the word “edit” wins.
@@ -184,21 +168,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_told_from_answers() {
+    fn words_outside_a_fence_are_a_refusal() {
         for text in [
-            "refused: the session is untrusted",
-            "Error: no such file",
-            "{\"error\":\"denied\"}",
+            "read_file: it is not a plain file",
+            "the owner said no to this call of memory",
+            "Not run: tools are unavailable right now.",
+            "cancelled",
+            "",
         ] {
             assert!(ToolResult::new(text).refusal().is_some(), "{text}");
         }
-        for text in [
-            "added (edit e1)",
-            "I refused nothing here",
-            "{\"edit\":\"e1\"}",
-            "",
-        ] {
-            assert!(ToolResult::new(text).refusal().is_none(), "{text}");
+        for text in ["added (edit e1)", "refused: so the letter begins", ""] {
+            let fenced =
+                format!("⟦read_file 9f⟧ read_file in/a (private)\n{text}\n⟦/read_file 9f⟧");
+            assert!(ToolResult::new(&fenced).refusal().is_none(), "{text}");
         }
     }
 

@@ -139,14 +139,15 @@ fn sentence(phrase: &Phrase, result: &ToolResult, system: &str) -> String {
             None if result.start().is_empty() => "Memory had no answer.".to_owned(),
             None => format!("Memory says: {}", result.start()),
         },
-        Phrase::Read { path } => quoted(result, path, "begins"),
-        Phrase::List { path } => quoted(result, path, "holds"),
-        Phrase::Fetch { url } => quoted(result, url, "begins"),
+        Phrase::Read { path } => quoted(result, "read", path, "begins"),
+        Phrase::List { path } => quoted(result, "list", path, "holds"),
+        Phrase::Fetch { url } => quoted(result, "fetch", url, "begins"),
     }
 }
 
 fn edited(result: &ToolResult, done: &str, not_done: &str) -> String {
     match (result.refusal(), result.edit_id()) {
+        (Some(why), _) if result.is_withheld() => format!("The tool said: {why}"),
         (Some(why), _) => format!("{not_done}: {why}"),
         (None, Some(id)) => format!("{done} (edit {id})."),
         // Whether it was done is for the tool's own words to say.
@@ -176,9 +177,9 @@ fn known(about: &str, result: &ToolResult, system: &str) -> String {
     text
 }
 
-fn quoted(result: &ToolResult, name: &str, verb: &str) -> String {
+fn quoted(result: &ToolResult, asked: &str, name: &str, verb: &str) -> String {
     match result.refusal() {
-        Some(why) => format!("I could not get {name}: {why}"),
+        Some(why) => format!("I could not {asked} {name}: {why}"),
         None if result.start().is_empty() => format!("{name} is empty."),
         None => format!("{name} {verb}: “{}”", result.start()),
     }

@@ -9,6 +9,11 @@ fn server() -> Server {
     Server::start(Behaviour::Rules)
 }
 
+/// A tool's answer as brokerd gives it.
+fn fenced(text: &str) -> String {
+    format!("⟦tool 9f⟧ a tool (private, clean)\n{text}\n⟦/tool 9f⟧")
+}
+
 /// One conversation: the tools answer with the given texts, in order. Returns each call, and the
 /// last text.
 fn converse(mut request: Value, results: &[&str]) -> (Vec<(String, Value)>, String) {
@@ -41,33 +46,43 @@ fn converse(mut request: Value, results: &[&str]) -> (Vec<(String, Value)>, Stri
 #[test]
 fn phrases_become_calls_and_sentences() {
     #[rustfmt::skip]
-    let rows: [(&str, &str, Value, &str, &str); 13] = [
+    let rows: [(&str, &str, Value, &str, &str); 18] = [
         ("Remember that I like tea.", "memory", json!({"op": "add", "about": "user", "text": "I like tea."}),
             "⟦tool 9f⟧\nadded u1 (edit e4)\n⟦/tool 9f⟧", "I will remember that I like tea (edit e4)."),
         ("remember that you are called Box", "memory", json!({"op": "add", "about": "agent", "text": "you are called Box"}),
-            "edit e5", "I will remember that you are called Box (edit e5)."),
+            "⟦memory 2⟧ memory add\nedit e5\n⟦/memory 2⟧", "I will remember that you are called Box (edit e5)."),
         ("remember that I like tea", "memory", json!({"op": "add", "about": "user", "text": "I like tea"}),
             "refused: the session is untrusted", "I could not remember that: refused: the session is untrusted"),
         ("remember that I like tea", "memory", json!({"op": "add", "about": "user", "text": "I like tea"}),
-            "kept as it was", "I will remember that I like tea. The tool said: kept as it was"),
+            "⟦memory 2⟧\nkept as it was\n⟦/memory 2⟧", "I will remember that I like tea. The tool said: kept as it was"),
         ("NOTE THAT milk is out", "memory", json!({"op": "note", "text": "milk is out"}),
-            "edit e6", "I noted: milk is out (edit e6)."),
+            "⟦memory 2⟧\nedit e6\n⟦/memory 2⟧", "I noted: milk is out (edit e6)."),
         ("forget that I like tea", "memory", json!({"op": "remove", "about": "user", "match": "I like tea"}),
-            "removed, edit e7", "I forgot what I had on “I like tea” (edit e7)."),
+            "⟦memory 2⟧\nremoved, edit e7\n⟦/memory 2⟧", "I forgot what I had on “I like tea” (edit e7)."),
         ("what do you know about my tea?", "recall", json!({"query": "tea"}),
             "⟦mem 1⟧\n\"I like green tea\"\n⟦/mem 1⟧\nhoncho could not be reached",
             "This is what I found about tea:\n- I like green tea\nNot everything was searched:\n- honcho could not be reached"),
         ("What do you know about tea?", "recall", json!({"query": "tea"}),
-            "nothing found", "I found nothing about tea."),
+            "⟦recall 2⟧\nnothing found\n⟦/recall 2⟧", "I found nothing about tea."),
         ("ask memory what I drink", "ask_memory", json!({"question": "what I drink"}),
-            "tea", "Memory says: tea"),
+            "⟦ask_memory 2⟧\ntea\n⟦/ask_memory 2⟧", "Memory says: tea"),
         ("read notes.md", "read_file", json!({"path": "notes.md"}),
             "⟦tool 2⟧\nfirst\nsecond\n⟦/tool 2⟧", "notes.md begins: “first second”"),
         ("read ../x", "read_file", json!({"path": "../x"}),
-            "refused: outside every root", "I could not get ../x: refused: outside every root"),
-        ("list docs", "list_files", json!({"path": "docs"}), "a.md\nb.md", "docs holds: “a.md b.md”"),
+            "a path may not hold `..`", "I could not read ../x: a path may not hold `..`"),
+        ("read pub/fifo", "read_file", json!({"path": "pub/fifo"}),
+            "read_file: it is not a plain file", "I could not read pub/fifo: read_file: it is not a plain file"),
+        ("list pub/etcd", "list_files", json!({"path": "pub/etcd"}),
+            "list_files: it is a link", "I could not list pub/etcd: list_files: it is a link"),
+        ("note x", "memory", json!({"op": "note", "text": "x"}),
+            "Not run: tools are unavailable right now.", "I could not note that: Not run: tools are unavailable right now."),
+        ("note x", "memory", json!({"op": "note", "text": "x"}),
+            "memory note: done; its answer is withheld (private)", "The tool said: memory note: done; its answer is withheld (private)"),
+        ("read a", "read_file", json!({"path": "a"}),
+            "⟦tool 2⟧\nrefused: x\n⟦/tool 2⟧", "a begins: “refused: x”"),
+        ("list docs", "list_files", json!({"path": "docs"}), "⟦tool 2⟧\na.md\nb.md\n⟦/tool 2⟧", "docs holds: “a.md b.md”"),
         ("fetch http://a.example/", "fetch_page", json!({"url": "http://a.example/"}),
-            "Hello", "http://a.example/ begins: “Hello”"),
+            "⟦tool 2⟧\nHello\n⟦/tool 2⟧", "http://a.example/ begins: “Hello”"),
     ];
     for (text, tool, arguments, result, answer) in rows {
         let (calls, said) = converse(request(text), &[result]);
@@ -123,7 +138,14 @@ fn identity_answers_without_recall() {
 #[test]
 fn joined_phrases_call_one_tool_after_another() {
     let text = "read a.md and then note that it rains and then what do you know about tea?";
-    let (calls, said) = converse(request(text), &["alpha", "edit e1", "nothing found"]);
+    let (calls, said) = converse(
+        request(text),
+        &[
+            &fenced("alpha"),
+            &fenced("edit e1"),
+            &fenced("nothing found"),
+        ],
+    );
     let names: Vec<&str> = calls.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["read_file", "memory", "recall"]);
     assert_eq!(
@@ -139,10 +161,10 @@ fn a_later_turn_starts_afresh() {
     let call =
         json!({"id": "c1", "type": "function", "function": {"name": "memory", "arguments": "{}"}});
     messages.push(json!({"role": "assistant", "content": "", "tool_calls": [call]}));
-    messages.push(json!({"role": "tool", "tool_call_id": "c1", "content": "edit e1"}));
+    messages.push(json!({"role": "tool", "tool_call_id": "c1", "content": fenced("edit e1")}));
     messages.push(json!({"role": "assistant", "content": "done"}));
     messages.push(json!({"role": "user", "content": "note b"}));
-    let (calls, said) = converse(asked, &["edit e2"]);
+    let (calls, said) = converse(asked, &[&fenced("edit e2")]);
     assert_eq!(
         calls,
         [("memory".to_owned(), json!({"op": "note", "text": "b"}))]
