@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bxwire::{
     Cause, Class, Label, Trust,
@@ -223,4 +224,40 @@ fn a_label_raised_while_the_owner_was_asked_reaches_memoryd() {
         panic!("another call");
     };
     assert_eq!(caller.label, label);
+}
+
+#[test]
+fn a_question_to_memory_has_a_wait_of_its_own_and_its_label_counts() {
+    let slow = Duration::from_millis(300);
+    let world = World::new("[limits]\nmemory_call_ms_max = 60\nask_memory_ms_max = 20000");
+    let _memoryd = world.memoryd(move |mut peer| {
+        while let Some(Request::AskMemory { arguments, .. }) = peer.recv() {
+            assert_eq!(arguments.workspaces, ["own", "fleet"]);
+            let text = "asking Honcho: own, fleet".into();
+            let _ = peer.send(&Reply::Progress { text });
+            let began = Instant::now();
+            while began.elapsed() < slow {
+                std::thread::park_timeout(slow);
+            }
+            let _ = peer.send(&done(Label::UNLABELLED, Vec::new()));
+        }
+    });
+    let _daemon = world.start();
+    let ask = |n| {
+        let arguments = json!({"question": "tea?", "workspaces": ["own", "fleet"]});
+        Call::new(&session(n), "ask_memory", arguments)
+    };
+    let answer = world.call(&ask(1));
+    assert_eq!(answer.outcome, CallOutcome::Done, "{answer:?}");
+    assert!(answer.text.starts_with("⟦ask_memory "), "{answer:?}");
+    assert_eq!(answer.session_label, Label::UNLABELLED);
+    let text = "asking Honcho: own, fleet".into();
+    assert_eq!(answer.events, [tools::Reply::Progress { text }]);
+    drop(answer);
+    let world = World::new("[limits]\nask_memory_ms_max = 60");
+    let _memoryd = world.memoryd(|mut peer| while peer.recv().is_some() {});
+    let _daemon = world.start();
+    let answer = world.call(&ask(1));
+    assert_eq!(answer.outcome, CallOutcome::Failed, "{answer:?}");
+    assert!(answer.text.contains("in time"), "{answer:?}");
 }

@@ -100,7 +100,10 @@ fn status_counts_and_nothing_else_is_answered() {
         ("sessions seen", "2"),
         ("sessions untrusted", "1"),
         ("sessions secret", "1"),
-        ("tools", "memory (ask), recall, read_file, list_files"),
+        (
+            "tools",
+            "memory (ask), recall, ask_memory, read_file, list_files",
+        ),
         ("roots", "inbox (private, untrusted), vault (secret, clean)"),
         ("appends", "work"),
     ];

@@ -23,13 +23,16 @@ fn the_tools_come_in_their_order_and_a_denied_one_does_not() {
     let world = World::new("");
     let daemon = world.start();
     let (names, digest) = listed(&mut world.client());
-    assert_eq!(names, ["memory", "recall", "read_file", "list_files"]);
+    assert_eq!(
+        names,
+        ["memory", "recall", "ask_memory", "read_file", "list_files"]
+    );
     assert_eq!(listed(&mut world.client()).1, digest);
     drop(daemon);
     let world = World::new("[tools.recall]\npolicy = \"deny\"");
     let _daemon = world.start();
     let (names, other) = listed(&mut world.client());
-    assert_eq!(names, ["memory", "read_file", "list_files"]);
+    assert_eq!(names, ["memory", "ask_memory", "read_file", "list_files"]);
     assert_ne!(other, digest);
 }
 

@@ -200,6 +200,29 @@ pub enum Misfit {
     UnknownStep,
 }
 
+/// How many steps of a workspace are what. What is in doubt counts as open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    pub decided: u64,
+    pub open: u64,
+    pub sent: u64,
+    pub failed: u64,
+    pub withdrawn: u64,
+    pub cancelled: u64,
+}
+
+impl Counts {
+    fn of(&mut self, state: &StepState) -> &mut u64 {
+        match state {
+            StepState::Waiting | StepState::Trying(_) => &mut self.open,
+            StepState::Sent { .. } => &mut self.sent,
+            StepState::Failed { .. } => &mut self.failed,
+            StepState::Withdrawn => &mut self.withdrawn,
+            StepState::Cancelled => &mut self.cancelled,
+        }
+    }
+}
+
 /// What the lines add up to.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
@@ -214,6 +237,9 @@ pub struct Ledger {
     slots: HashMap<String, StepRef>,
     /// The role a slot was first written to; it never moves to another.
     slot_roles: HashMap<String, Role>,
+    counts: BTreeMap<Role, Counts>,
+    skipped: BTreeMap<SkipReason, u64>,
+    failed: BTreeSet<StepRef>,
 }
 
 impl Ledger {
@@ -315,8 +341,14 @@ impl Ledger {
                 step,
             };
             if let Some(place) = self.place(&this) {
+                let counts = self.counts.entry(place.role).or_default();
+                counts.decided += 1;
+                counts.open += 1;
                 self.open.entry(place).or_default().insert((order, step));
             }
+        }
+        if let Some(reason) = decided.skip {
+            *self.skipped.entry(reason).or_default() += 1;
         }
         Ok(())
     }
@@ -336,7 +368,16 @@ impl Ledger {
         if open.is_empty() {
             self.open.remove(&place);
         }
-        *entry.states.get_mut(step.step).ok_or(Misfit::UnknownStep)? = state;
+        let known = entry.states.get_mut(step.step).ok_or(Misfit::UnknownStep)?;
+        let counts = self.counts.entry(place.role).or_default();
+        *counts.of(known) -= 1;
+        *counts.of(&state) += 1;
+        if matches!(state, StepState::Failed { .. }) {
+            self.failed.insert(step.clone());
+        } else {
+            self.failed.remove(step);
+        }
+        *known = state;
         Ok(())
     }
 
@@ -399,6 +440,22 @@ impl Ledger {
     #[must_use]
     pub fn step(&self, step: &StepRef) -> Option<&Step> {
         self.entries.get(&step.item)?.decided.steps.get(step.step)
+    }
+
+    /// How many of a workspace's steps are what.
+    #[must_use]
+    pub fn counts(&self, role: Role) -> Counts {
+        self.counts.get(&role).copied().unwrap_or_default()
+    }
+
+    /// How many items went nowhere, by reason.
+    pub fn skipped(&self) -> impl Iterator<Item = (SkipReason, u64)> + '_ {
+        self.skipped.iter().map(|(reason, count)| (*reason, *count))
+    }
+
+    /// The steps that failed.
+    pub fn failed(&self) -> impl Iterator<Item = &StepRef> {
+        self.failed.iter()
     }
 
     /// The places with something to do.
@@ -534,6 +591,26 @@ mod tests {
         ledger.apply(&sent).unwrap();
         assert_eq!(ledger.open_at(&place).count(), 1);
         assert!(ledger.knows("m1") && !ledger.knows("m2"));
+        let counts = ledger.counts(Role::Trusted);
+        assert_eq!((counts.decided, counts.open, counts.sent), (2, 1, 1));
+        let failed = Line::Failed {
+            at: Millis(3),
+            step: step(&two),
+            kind: "refused".into(),
+            status: Some(422),
+        };
+        ledger.apply(&failed).unwrap();
+        assert_eq!(ledger.failed().collect::<Vec<_>>(), [&step(&two)]);
+        let again = Line::Requeued {
+            at: Millis(4),
+            step: step(&two),
+        };
+        ledger.apply(&again).unwrap();
+        let counts = ledger.counts(Role::Trusted);
+        assert_eq!(
+            (counts.open, counts.failed, ledger.failed().count()),
+            (1, 0, 0)
+        );
     }
 
     #[test]

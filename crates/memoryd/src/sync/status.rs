@@ -1,6 +1,6 @@
 //! What `bxctl memory sync` and `why` show, made from the outbox. Pure; never a text, never a key.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use bxcore::{clock::Millis, runbook};
 use bxwire::{
@@ -19,107 +19,83 @@ use super::{
 /// An hour: turns that wait for longer are worth a warning.
 const WAITING_MS_MAX: u64 = 3_600_000;
 
-/// Everything `bxctl memory sync` shows.
+/// Everything `bxctl memory sync` shows. Looks at what is open or failed, never at all that was ever sent.
 #[must_use]
 pub fn sync(outbox: &Outbox, now: Millis) -> Sync {
-    let mut sync = Sync {
-        configured: true,
-        workspaces: Role::ALL
-            .iter()
-            .map(|role| workspace(outbox, *role))
-            .collect(),
-        undecided: outbox
-            .undecided()
-            .filter_map(|(item, reason)| {
-                let reason = reason?;
-                Some(ItemNote {
-                    item,
-                    why: reason.words().into(),
-                    status: None,
-                    runbook: match reason {
-                        WaitReason::BrokerAway => runbook::BROKER_STATE_UNAVAILABLE,
-                        WaitReason::BrokerForgot => runbook::SESSION_NOT_SEEN,
-                    }
-                    .anchor()
-                    .into(),
-                })
-            })
-            .collect(),
-        failed: Vec::new(),
-        in_doubt: Vec::new(),
-        skipped: Vec::new(),
-    };
-    let mut skipped = BTreeMap::<_, u64>::new();
-    let mut oldest = BTreeMap::<Role, Millis>::new();
-    for entry in outbox.ledger().entries() {
-        if let Some(reason) = entry.decided.skip {
-            *skipped.entry(reason).or_default() += 1;
-        }
-        let mut failed = None;
-        let mut doubt = false;
-        for (step, state) in steps(entry) {
-            let Some(place) = outbox.ledger().place(&step) else {
-                continue;
-            };
-            let counts = &mut sync.workspaces[place.role as usize];
-            counts.decided += 1;
-            match state {
-                _ if outbox.in_doubt(&step) => {
-                    counts.in_doubt += 1;
-                    doubt = true;
-                }
-                StepState::Waiting | StepState::Trying(_) => {
-                    counts.waiting += 1;
-                    oldest.entry(place.role).or_insert(entry.decided.at);
-                }
-                StepState::Sent { .. } => counts.sent += 1,
-                StepState::Failed { kind, status } => {
-                    counts.failed += 1;
-                    failed = Some((kind.clone(), *status));
-                }
-                StepState::Withdrawn => counts.withdrawn += 1,
-                StepState::Cancelled => counts.cancelled += 1,
+    let ledger = outbox.ledger();
+    let mut workspaces: Vec<_> = Role::ALL
+        .iter()
+        .map(|role| workspace(outbox, *role))
+        .collect();
+    let mut in_doubt = BTreeSet::new();
+    for place in ledger.open_places() {
+        let counts = &mut workspaces[place.role as usize];
+        for (_, step) in ledger.open_at(place) {
+            if outbox.in_doubt(&step) {
+                counts.waiting -= 1;
+                counts.in_doubt += 1;
+                in_doubt.insert(step.item);
+            } else if let Some(entry) = ledger.entry(&step.item) {
+                let age = now.since(entry.decided.at) / 1000;
+                let oldest = counts.oldest_waiting_s.unwrap_or(0);
+                counts.oldest_waiting_s = Some(oldest.max(age));
             }
         }
-        let note = |why: String, status, entry_of: runbook::Runbook| ItemNote {
-            item: entry.decided.item.clone(),
-            why,
-            status,
-            runbook: entry_of.anchor().into(),
+    }
+    let note = |item: ItemId, why: String, status, entry: runbook::Runbook| ItemNote {
+        item,
+        why,
+        status,
+        runbook: entry.anchor().into(),
+    };
+    let undecided = outbox.undecided().filter_map(|(item, reason)| {
+        let reason = reason?;
+        let entry = match reason {
+            WaitReason::BrokerAway => runbook::BROKER_STATE_UNAVAILABLE,
+            WaitReason::BrokerForgot => runbook::SESSION_NOT_SEEN,
         };
-        if let Some((kind, status)) = failed {
-            sync.failed
-                .push(note(kind, status, runbook::HONCHO_SEND_REFUSED));
-        }
-        if doubt {
-            sync.in_doubt.push(note(
-                "nobody knows yet whether it arrived".into(),
-                None,
-                runbook::HONCHO_IN_DOUBT,
-            ));
-        }
+        Some(note(item, reason.words().into(), None, entry))
+    });
+    let failed = ledger
+        .failed()
+        .filter_map(|step| match ledger.state(step)? {
+            StepState::Failed { kind, status } => Some(note(
+                step.item.clone(),
+                kind.clone(),
+                *status,
+                runbook::HONCHO_SEND_REFUSED,
+            )),
+            _ => None,
+        });
+    let doubtful = "nobody knows yet whether it arrived";
+    Sync {
+        configured: true,
+        undecided: undecided.collect(),
+        failed: failed.collect(),
+        in_doubt: in_doubt
+            .into_iter()
+            .map(|item| note(item, doubtful.into(), None, runbook::HONCHO_IN_DOUBT))
+            .collect(),
+        skipped: ledger
+            .skipped()
+            .map(|(reason, count)| (reason.words().into(), count))
+            .collect(),
+        workspaces,
     }
-    for (role, since) in oldest {
-        sync.workspaces[role as usize].oldest_waiting_s = Some(now.since(since) / 1000);
-    }
-    sync.skipped = skipped
-        .into_iter()
-        .map(|(reason, count)| (reason.words().into(), count))
-        .collect();
-    sync
 }
 
 fn workspace(outbox: &Outbox, role: Role) -> WorkspaceSync {
+    let counts = outbox.ledger().counts(role);
     WorkspaceSync {
         role: role.name().into(),
         name: outbox.config().workspace(role).into(),
-        decided: 0,
-        waiting: 0,
-        sent: 0,
-        failed: 0,
+        decided: counts.decided,
+        waiting: counts.open,
+        sent: counts.sent,
+        failed: counts.failed,
         in_doubt: 0,
-        withdrawn: 0,
-        cancelled: 0,
+        withdrawn: counts.withdrawn,
+        cancelled: counts.cancelled,
         oldest_waiting_s: None,
         wait: wait(outbox, role),
     }
@@ -177,17 +153,8 @@ fn steps(entry: &Entry) -> impl Iterator<Item = (StepRef, &StepState)> {
 /// Every item with a failed step.
 #[must_use]
 pub fn failed(outbox: &Outbox) -> Vec<ItemId> {
-    outbox
-        .ledger()
-        .entries()
-        .filter(|entry| {
-            entry
-                .states
-                .iter()
-                .any(|state| matches!(state, StepState::Failed { .. }))
-        })
-        .map(|entry| entry.decided.item.clone())
-        .collect()
+    let items: BTreeSet<_> = outbox.ledger().failed().map(|step| &step.item).collect();
+    items.into_iter().cloned().collect()
 }
 
 /// How an item was decided and where it is now. `facts` are what is known of it here.
