@@ -171,7 +171,7 @@ fn what_goes_nowhere_goes_nowhere() {
         assert!(world.messages(workspace).is_empty());
     }
     assert!(
-        world.honcho().controls().requests().is_empty(),
+        world.written().is_empty(),
         "Honcho was asked nothing at all"
     );
 }
@@ -182,7 +182,7 @@ fn brokerd_down_leaves_a_turn_undecided_and_a_late_decision_is_from_the_later_st
     world.stop_broker();
     world.turn(&session(1), 1);
     world.until("an undecided turn", |sync| sync.undecided.len() == 1);
-    assert!(world.honcho().controls().requests().is_empty());
+    assert!(world.written().is_empty());
     world.broker_says(&session(1), UNTRUSTED);
     world.start_broker();
     world.settle();

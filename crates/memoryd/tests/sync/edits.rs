@@ -113,7 +113,7 @@ fn flagged_and_secret_notes_stay_here() {
             .iter()
             .all(|workspace| workspace.decided == 0)
     );
-    assert!(world.honcho().controls().requests().is_empty());
+    assert!(world.written().is_empty());
 }
 
 #[test]

@@ -175,3 +175,53 @@ fn a_wiped_honcho_is_made_sure_of_again() {
     world.settle();
     assert_eq!(world.conclusions(TRUSTED), ["owner: The bike is blue."]);
 }
+
+#[test]
+fn a_server_that_knows_no_workspaces_is_an_outage_with_a_reason() {
+    let world = World::new();
+    let not_found = Fault::Status {
+        status: 404,
+        retry_after: None,
+        commit: false,
+    };
+    world
+        .honcho()
+        .controls()
+        .add(Rule::new(not_found).on("POST", "/v3/workspaces"));
+    world.turn(&session(1), 1);
+    let sync = world.until("a reason", |sync| sync.workspaces[0].wait.is_some());
+    let wait = sync.workspaces[0].wait.clone().unwrap();
+    assert!(wait.reason.contains("404"), "{wait:?}");
+    assert!(wait.next.is_some());
+    world.honcho().controls().clear();
+    world.settle();
+    assert_eq!(world.messages(TRUSTED).len(), 2);
+}
+
+#[test]
+fn a_poisoned_turn_is_failed_once_later_ones_went_through() {
+    let world = World::new();
+    let poison = Fault::Status {
+        status: 500,
+        retry_after: None,
+        commit: false,
+    };
+    let id = session(1);
+    let path = format!("*/sessions/{id}/messages");
+    world
+        .honcho()
+        .controls()
+        .add(Rule::new(poison).on("POST", &path));
+    world.turn(&id, 1);
+    world.until("a turn in doubt", |sync| sync.workspaces[0].in_doubt == 1);
+    for n in 2..20 {
+        world.turn(&session(n), 1);
+    }
+    let sync = world.until("the poisoned one to be failed", |sync| {
+        sync.failed.len() == 1
+    });
+    assert_eq!(sync.failed[0].item.to_string(), format!("{id}/1"));
+    assert_eq!(sync.failed[0].why, "server-error");
+    world.settle();
+    assert_eq!(world.messages(TRUSTED).len(), 2 * 18);
+}

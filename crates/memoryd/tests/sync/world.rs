@@ -382,6 +382,18 @@ impl World {
         found
     }
 
+    /// Everything that was asked of Honcho but for reads: at its start memoryd finds out what Honcho can.
+    pub fn written(&self) -> Vec<String> {
+        let requests = self.honcho().controls().requests();
+        let reads = ["/chat", "/search", "/query", "/list"];
+        requests
+            .into_iter()
+            .filter(|request| request.method != "GET")
+            .map(|request| request.path)
+            .filter(|path| !reads.iter().any(|read| path.ends_with(read)))
+            .collect()
+    }
+
     pub fn dump(&self, workspace: &str) -> Value {
         self.honcho().dump(workspace).expect("a dump")
     }

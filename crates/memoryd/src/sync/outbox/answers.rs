@@ -376,12 +376,14 @@ impl Outbox {
         let role = sending.place.role;
         match failure {
             Failure::KeyRefused { status } => self.key_refused(role, status, now),
-            Failure::Gone { .. } => {
-                self.space_mut(role).forget();
-                let until = now.plus_ms(SyncLimits::ms(self.config.limits.retry_ms_min));
-                self.paused.insert(sending.place.clone(), until);
+            // This session alone: it may be on its way out.
+            Failure::Gone { status }
+                if matches!(sending.stage, Stage::Ensure(Made::Session(..))) =>
+            {
+                self.gone(sending, status, now);
             }
-            Failure::NotReached { .. }
+            Failure::Gone { .. }
+            | Failure::NotReached { .. }
             | Failure::Unknown { .. }
             | Failure::Later { .. }
             | Failure::Refused { .. } => self.outage(role, failure, now),
