@@ -158,16 +158,16 @@ mod tests {
     #[test]
     fn each_key_is_read() {
         let config = read(
-            "owner_speakers = [\"local/owner\", \"chat/kyle\"]\n[limits]\nidentity_chars_max = 10\n\
+            "owner_speakers = [\"local/owner\", \"chat/robin\"]\n[limits]\nidentity_chars_max = 10\n\
              note_chars_max = 20\nrecall_hits = 2\nrecall_hits_max = 3\nrecall_snippet_chars_max = 40\n\
              connections_max = 5\n",
         )
         .unwrap();
-        let kyle = Speaker {
+        let robin = Speaker {
             realm: "chat".into(),
-            name: "kyle".into(),
+            name: "robin".into(),
         };
-        assert!(config.rules.is_owner(Some(&kyle)));
+        assert!(config.rules.is_owner(Some(&robin)));
         assert!(!config.rules.is_owner(None));
         assert_eq!(config.rules.identity_chars_max, 10);
         assert_eq!(config.rules.note_chars_max, 20);
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for text in [
-            "owner_speakers = [\"kyle\"]",
+            "owner_speakers = [\"robin\"]",
             "owner_speakers = [\"local/\"]",
             "owner_speakers = \"local/owner\"",
             "owners = []",

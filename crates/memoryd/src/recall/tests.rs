@@ -33,8 +33,8 @@ const OWNER: Audience = Audience::Owner {};
 #[test]
 fn a_query_is_words_and_never_an_operator() {
     assert_eq!(
-        terms("What does Kyle like? \"tea\" OR NEAR(x*) -tea"),
-        ["kyle", "like", "tea", "near", "x"]
+        terms("What does Robin like? \"tea\" OR NEAR(x*) -tea"),
+        ["robin", "like", "tea", "near", "x"]
     );
     assert_eq!(terms("what is it"), ["what", "is", "it"]);
     assert_eq!(terms(" *\"( "), Vec::<String>::new());

@@ -96,7 +96,7 @@ fn a_wrong_configuration_stops_the_start() {
     let world = World::stopped();
     world.home.configure(
         "memoryd",
-        "owner_speakers = [\"kyle\"]\n[limits]\nnote_chars = 3\n",
+        "owner_speakers = [\"robin\"]\n[limits]\nnote_chars = 3\n",
     );
     let ended = world
         .home
