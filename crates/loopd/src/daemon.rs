@@ -99,15 +99,23 @@ impl Daemon {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Notes how an append went, for status; logs when failures begin and end.
+    /// Notes how an append went, for status; logs when failures begin and end. Only lines that are on the disk end
+    /// an outage: a file that could be opened proves nothing.
     pub fn appended(&self, result: &Result<(), AppendError>) {
-        match (
-            result,
-            self.cannot_append.swap(result.is_err(), Ordering::SeqCst),
-        ) {
-            (Err(error), false) => tracing::error!("{}", report::actionable(error)),
-            (Ok(()), true) => tracing::info!("session logs can be written again"),
-            _ => {}
+        match result {
+            Ok(()) => {
+                if self.cannot_append.swap(false, Ordering::SeqCst) {
+                    tracing::info!("session logs can be written again");
+                }
+            }
+            Err(error) => self.append_failed(|| report::actionable(error)),
+        }
+    }
+
+    /// Notes that a log could not be written; `why` is logged once an outage.
+    pub fn append_failed(&self, why: impl FnOnce() -> String) {
+        if !self.cannot_append.swap(true, Ordering::SeqCst) {
+            tracing::error!("{}", why());
         }
     }
 

@@ -109,10 +109,13 @@ fn begin(
 ) -> TurnEvent {
     let mut log = match SessionLog::open(daemon.sessions.folder(), &session.id) {
         Ok(log) => log,
-        Err(error) => return cannot_open(&error),
+        Err(error) => return cannot_open(daemon, &error),
     };
+    let was_open = log.open_turn().is_some();
     let closed = log.close_open_turn();
-    daemon.appended(&closed);
+    if was_open {
+        daemon.appended(&closed);
+    }
     session.update(log.records());
     if let Err(error) = closed {
         return stopped(Stop::from(error));
@@ -476,19 +479,22 @@ fn stopped(stop: Stop) -> TurnEvent {
     failed(&stop.reason, stop.runbook)
 }
 
-fn cannot_open(error: &OpenError) -> TurnEvent {
+fn cannot_open(daemon: &Daemon, error: &OpenError) -> TurnEvent {
     use std::io::ErrorKind;
-    tracing::error!("{}", bxcore::report::actionable(error));
-    let entry = match error {
-        OpenError::Io { source, .. }
-            if matches!(
-                source.kind(),
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem
-            ) =>
-        {
-            runbook::APPEND_FAILED
-        }
-        other => other.runbook().unwrap_or(runbook::STATE_UNUSABLE),
+    let full = matches!(error, OpenError::Io { source, .. } if matches!(
+        source.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem
+    ));
+    let entry = if full {
+        runbook::APPEND_FAILED
+    } else {
+        error.runbook().unwrap_or(runbook::STATE_UNUSABLE)
     };
+    let line = || bxcore::report::line(error, Some(entry));
+    if full {
+        daemon.append_failed(line);
+    } else {
+        tracing::error!("{}", line());
+    }
     failed("the session's log cannot be opened", entry)
 }

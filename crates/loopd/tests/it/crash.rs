@@ -233,3 +233,19 @@ fn a_first_turn_that_cannot_be_logged_leaves_no_session() {
     assert!(world.logs().is_empty());
     assert_eq!(reply(&world.run(&turn("k1", None, "short"))), "Fine.");
 }
+
+#[test]
+fn an_outage_of_the_disk_is_logged_once_at_its_start_and_once_at_its_end() {
+    let script = vec![Reply::text("Fine.")];
+    let mut world = unstarted(Behaviour::Script(script), Options::default(), "");
+    world.start_limited(16);
+    for key in ["k1", "k2", "k3"] {
+        let events = world.run(&turn(key, None, &"x".repeat(60_000)));
+        assert_eq!(failure(&events).1, "append-failed");
+    }
+    assert_eq!(reply(&world.run(&turn("k4", None, "short"))), "Fine.");
+    let log = world.stop().stderr;
+    let times = |words: &str| log.matches(words).count();
+    assert_eq!(times("cannot append to"), 1, "{log}");
+    assert_eq!(times("can be written again"), 1, "{log}");
+}
