@@ -10,6 +10,7 @@ pub mod listen;
 pub mod notify;
 pub mod paths;
 pub mod random;
+pub mod repeated;
 pub mod replace;
 pub mod report;
 pub mod runbook;

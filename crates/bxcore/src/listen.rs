@@ -27,6 +27,9 @@ use crate::{
     runbook::{self, Runbook},
 };
 
+mod refusals;
+use refusals::Refusals;
+
 /// Longest path of a socket in bytes (`sun_path` without its NUL).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
@@ -104,6 +107,7 @@ pub struct Server {
     stopping: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
     open: Arc<Mutex<Vec<Open>>>,
+    refusals: Arc<Refusals>,
 }
 
 #[derive(Debug)]
@@ -147,12 +151,14 @@ pub fn serve_users<L: Link>(
     };
     let stopping = Arc::new(AtomicBool::new(false));
     let open = Arc::new(Mutex::new(Vec::new()));
+    let refusals = Arc::new(Refusals::of(L::NAME));
     let acceptor = Acceptor {
         listener: listener.try_clone().map_err(bind_error)?,
         limits,
         users,
         stopping: Arc::clone(&stopping),
         open: Arc::clone(&open),
+        refusals: Arc::clone(&refusals),
         handle: Arc::new(handle),
         link: PhantomData::<fn() -> L>,
     };
@@ -166,6 +172,7 @@ pub fn serve_users<L: Link>(
         stopping,
         accepting: Some(accepting),
         open,
+        refusals,
     })
 }
 
@@ -205,6 +212,7 @@ struct Acceptor<L, F> {
     users: Vec<u32>,
     stopping: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<Open>>>,
+    refusals: Arc<Refusals>,
     handle: Arc<F>,
     link: PhantomData<fn() -> L>,
 }
@@ -231,7 +239,7 @@ impl<L: Link, F: Fn(Connection<L>) + Send + Sync + 'static> Acceptor<L, F> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|open| !open.thread.is_finished());
         let refused = if !self.allows(&stream) {
-            tracing::warn!(link = L::NAME, "refused a connection of another user");
+            self.refusals.strangers.happened("not-allowed");
             Some(Refused::new(
                 "not-allowed",
                 "this user may not use this link",
@@ -251,8 +259,9 @@ impl<L: Link, F: Fn(Connection<L>) + Send + Sync + 'static> Acceptor<L, F> {
         };
         let handle = Arc::clone(&self.handle);
         let limits = self.limits;
+        let refusals = Arc::clone(&self.refusals);
         let spawned = thread::Builder::new().name(L::NAME.into()).spawn(move || {
-            if let Some(connection) = Connection::greet(stream, limits) {
+            if let Some(connection) = Connection::greet(stream, limits, refusals) {
                 handle(connection);
             }
             // Our own copy of the stream is still open: the peer is told here.
@@ -298,7 +307,19 @@ impl Server {
                 let _ = open.stream.shutdown(Shutdown::Both);
             }
         }
+        self.refusals.ended();
     }
+}
+
+/// Why there is no next request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The peer hung up, or the connection broke.
+    Gone,
+    /// No frame began within `idle_ms_max`. The connection is whole: whoever is still answering reads on.
+    Idle,
+    /// What came was no frame; the peer was told.
+    Refused,
 }
 
 /// One peer, after the hellos.
@@ -306,11 +327,12 @@ impl Server {
 pub struct Connection<L> {
     reader: BufReader<TimedStream>,
     writer: UnixStream,
+    refusals: Arc<Refusals>,
     link: PhantomData<fn() -> L>,
 }
 
 impl<L: Link> Connection<L> {
-    fn greet(stream: UnixStream, limits: Limits) -> Option<Self> {
+    fn greet(stream: UnixStream, limits: Limits, refusals: Arc<Refusals>) -> Option<Self> {
         stream.set_write_timeout(Some(limits.frame_ms_max)).ok()?;
         let mut connection = Self {
             writer: stream.try_clone().ok()?,
@@ -320,9 +342,10 @@ impl<L: Link> Connection<L> {
                 frame: limits.frame_ms_max,
                 deadline: None,
             }),
+            refusals,
             link: PhantomData,
         };
-        let hello: Hello = connection.read()?;
+        let hello: Hello = connection.read().ok()?;
         let ours = Hello::of::<L>();
         if !hello.matches(&ours) {
             // Our hello tells the peer what we are; it sees the difference itself.
@@ -336,30 +359,45 @@ impl<L: Link> Connection<L> {
 
     /// The next request. `None`: the peer is gone, idle for too long, or sent what is no frame (it was told).
     pub fn recv(&mut self) -> Option<L::Request> {
+        self.request().ok()
+    }
+
+    /// [`Connection::recv`] for a handler that has to know why there is none.
+    ///
+    /// # Errors
+    /// [`Ended`]; only after `Idle` may it be called again.
+    pub fn request(&mut self) -> Result<L::Request, Ended> {
         self.read()
     }
 
-    fn read<T: serde::de::DeserializeOwned>(&mut self) -> Option<T> {
+    fn read<T: serde::de::DeserializeOwned>(&mut self) -> Result<T, Ended> {
         let begun = !self.reader.buffer().is_empty();
         self.reader.get_mut().start(begun);
         let error = match read_frame(&mut self.reader) {
-            Ok(frame) => return frame,
+            Ok(Some(frame)) => {
+                self.refusals.frames.passed();
+                return Ok(frame);
+            }
+            Ok(None) => return Err(Ended::Gone),
             Err(error) => error,
         };
-        let kind = match &error {
-            FrameError::Malformed(_) => "bad-frame",
-            FrameError::TooLong => "too-long",
-            FrameError::Truncated => "truncated",
-            FrameError::Io(_) if error.is_timeout() && self.reader.get_ref().deadline.is_some() => {
-                "too-slow"
+        let begun = self.reader.get_ref().deadline.is_some();
+        let told = || crate::report::line(&error, None);
+        let (kind, message) = match &error {
+            FrameError::Malformed(_) => ("bad-frame", told()),
+            FrameError::TooLong => ("too-long", told()),
+            FrameError::Truncated => ("truncated", told()),
+            FrameError::Io(_) if error.is_timeout() && begun => {
+                let most = self.reader.get_ref().frame;
+                ("too-slow", format!("a frame took longer than {most:?}"))
             }
-            FrameError::Io(_) => return None,
+            FrameError::Io(_) if error.is_timeout() => return Err(Ended::Idle),
+            FrameError::Io(_) => return Err(Ended::Gone),
         };
-        tracing::warn!(link = L::NAME, kind, "refused a frame");
-        let refused = Refused::new(kind, crate::report::line(&error, None))
-            .with_runbook(runbook::WIRE_REFUSED.anchor());
+        self.refusals.frames.happened(kind);
+        let refused = Refused::new(kind, message).with_runbook(runbook::WIRE_REFUSED.anchor());
         let _ = self.send(&refused.into());
-        None
+        Err(Ended::Refused)
     }
 
     /// Sends an answer.

@@ -9,7 +9,7 @@ use std::{
 
 use bxcore::{
     connect::{Client, ClientError, Kept},
-    listen::{Limits, ListenError, Server, serve, serve_users},
+    listen::{Ended, Limits, ListenError, Server, serve, serve_users},
 };
 use bxwire::{
     FRAME_BYTES_MAX, Hello, SessionId,
@@ -233,4 +233,43 @@ fn a_kept_connection_survives_a_restart_of_the_server() {
     assert!(matches!(kept.call(&ask()), Err(ClientError::Down { .. })));
     world.server = Some(serve::<State>(&world.path, quick(), answer).unwrap());
     kept.call(&ask()).unwrap();
+}
+
+#[test]
+fn a_hang_up_and_an_idle_peer_are_told_apart() {
+    let (sender, ended) = std::sync::mpsc::channel();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("link/state.sock");
+    let limits = Limits {
+        idle_ms_max: Duration::from_millis(20),
+        ..quick()
+    };
+    let server = serve::<State>(&path, limits, move |mut connection| {
+        loop {
+            let next = connection.request().map(drop);
+            sender.send(next).unwrap();
+            if !matches!(next, Err(Ended::Idle)) {
+                return;
+            }
+        }
+    });
+    let client = Client::<State>::connect(&path, WAIT).unwrap();
+    // Idle twice: the connection is whole after the first time.
+    for _ in 0..2 {
+        assert_eq!(ended.recv_timeout(WAIT).unwrap(), Err(Ended::Idle));
+    }
+    drop(client);
+    let last = ended.iter().find(|next| *next != Err(Ended::Idle));
+    assert_eq!(last, Some(Err(Ended::Gone)));
+    server.unwrap().stop(WAIT);
+}
+
+#[test]
+fn a_frame_that_takes_too_long_is_told_so_in_words() {
+    let world = world(quick());
+    let mut reader = raw(&world);
+    reader.get_mut().write_all(b"{\"type\":").unwrap();
+    let said = said_and_closed(reader);
+    assert!(said.contains("a frame took longer than 200ms"), "{said}");
+    assert!(!said.contains("os error"), "{said}");
 }
