@@ -1,7 +1,7 @@
 //! The daemon from its start to its end: files, sockets, signals. Called by `main`; decides nothing about
 //! turns.
 
-use std::{io, process::ExitCode, sync::Arc, time::Duration};
+use std::{io, process::ExitCode, sync::Arc};
 
 use bxcore::{
     daemon::{self, STOP_MS_MAX, Signal, StateLock},
@@ -20,9 +20,6 @@ use crate::{
     serve,
     sessions::SessionsError,
 };
-
-/// A client of the turns link may be silent for as long as its turn runs: a hang-up is seen at once anyway.
-const TURN_IDLE_MS_MIN: Duration = Duration::from_secs(6 * 3_600);
 
 /// Why the daemon does not run.
 #[derive(Debug, thiserror::Error)]
@@ -68,13 +65,9 @@ fn start(dirs: &Dirs) -> Result<(), RunError> {
     let _lock = StateLock::take(&state)?;
     let limits = config.listen;
     let daemon = Arc::new(Daemon::open(dirs, &state, config)?);
-    let patient = listen::Limits {
-        idle_ms_max: limits.idle_ms_max.max(TURN_IDLE_MS_MIN),
-        ..limits
-    };
     let turns = {
         let daemon = Arc::clone(&daemon);
-        listen::serve(&dirs.turns_socket(), patient, move |connection| {
+        listen::serve(&dirs.turns_socket(), limits, move |connection| {
             serve::serve(&daemon, connection);
         })?
     };

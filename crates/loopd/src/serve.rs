@@ -10,7 +10,7 @@ use std::{
 };
 
 use bxcore::{
-    listen::{Connection, Sender},
+    listen::{Connection, Ended, Sender},
     runbook::{self, Runbook},
 };
 use bxwire::{
@@ -44,7 +44,18 @@ pub fn serve(daemon: &Arc<Daemon>, connection: Connection<Turns>) {
         sender: Mutex::new(sender),
     });
     let mut running: Option<Turn> = None;
-    while let Some(request) = reader.recv() {
+    loop {
+        let request = match reader.request() {
+            Ok(request) => request,
+            // Whoever is being answered is not idle, and has a whole wait again after the answer.
+            Err(Ended::Idle) if running.is_some() => {
+                if let Some(turn) = running.take_if(|turn| turn.ended.load(Ordering::SeqCst)) {
+                    let _ = turn.thread.join();
+                }
+                continue;
+            }
+            Err(Ended::Idle | Ended::Gone | Ended::Refused) => break,
+        };
         match request {
             Request::Turn { .. }
                 if running

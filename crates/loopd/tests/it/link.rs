@@ -329,3 +329,22 @@ fn status_tells_what_is_wrong_and_nothing_else_is_answered() {
     assert!(matches!(client.call(&control::Request::MemoryShow {}),
         Err(ClientError::Refused(refused)) if refused.kind == "not-mine"));
 }
+
+#[test]
+fn a_client_that_is_being_answered_is_never_idle_and_one_that_waits_for_nothing_is() {
+    const IDLE: std::time::Duration = std::time::Duration::from_millis(300);
+    let gate = Gate::new();
+    let script = vec![Reply::text("At last.").hold_before(0, &gate)];
+    let limits = format!("[limits]\nidle_ms_max = {}\n", IDLE.as_millis());
+    let world = with(Behaviour::Script(script), Options::default(), &limits);
+    let mut client = world.client();
+    client.send(&turn("k1", None, "one")).unwrap();
+    assert!(gate.wait_held(SOON));
+    let held = std::time::Instant::now();
+    bxtest::wait_for("two idle limits", || {
+        (held.elapsed() > 2 * IDLE).then_some(())
+    });
+    gate.open();
+    assert_eq!(reply(&events(&mut client)), "At last.");
+    assert!(client.recv().is_err(), "it was closed");
+}
