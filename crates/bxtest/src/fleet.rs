@@ -9,7 +9,7 @@ use std::{
 
 use bxcore::{connect::Client, paths::Dirs, report};
 use bxwire::{
-    Audience, Label, Origin, SessionId, Speaker,
+    Audience, Cause, Label, Origin, SessionId, Speaker,
     links::{
         control::{self, Control},
         turns::{self, TurnEvent, Turns},
@@ -136,7 +136,8 @@ impl Fleet {
                 "[honcho]\nurl = \"{url}\"\nagent = \"{name}\"\nowner = \"{OWNER}\"\n\
                  trusted = \"{}\"\nuntrusted = \"{}\"\nfleet = \"{FLEET}\"\n\n\
                  [limits]\nhoncho_retry_ms_min = 100\nhoncho_retry_ms_max = 500\n\
-                 honcho_hold_messages_ms = 300\nhoncho_hold_conclusions_ms = 300\n",
+                 honcho_hold_messages_ms = 300\nhoncho_hold_conclusions_ms = 300\n\
+                 recall_probe_ms_min = 50\nrecall_probe_ms_max = 200\n",
                 agent.trusted(),
                 agent.untrusted(),
             ),
@@ -255,6 +256,14 @@ impl Agent {
     /// # Errors
     /// What bxctl would say.
     pub fn label(&self, session: &SessionId) -> Result<Label, String> {
+        self.label_and_causes(session).map(|(label, _)| label)
+    }
+
+    /// The same, and what raised it.
+    ///
+    /// # Errors
+    /// What bxctl would say.
+    pub fn label_and_causes(&self, session: &SessionId) -> Result<(Label, Vec<Cause>), String> {
         let request = turns::Request::SessionLabel {
             session: session.clone(),
         };
@@ -262,7 +271,7 @@ impl Agent {
             .and_then(|mut client| client.call(&request))
             .map_err(|error| report::actionable(&error))?;
         match answer {
-            TurnEvent::SessionLabel { label, .. } => Ok(label),
+            TurnEvent::SessionLabel { label, causes, .. } => Ok((label, causes)),
             other => Err(format!("an odd answer: {other:?}")),
         }
     }

@@ -9,6 +9,8 @@ use crate::{
     world::{Said, World},
 };
 
+mod read;
+
 /// The two agents' places in the fleet.
 const GARDEN: usize = 0;
 const KITCHEN: usize = 1;
@@ -17,9 +19,13 @@ const KITCHEN: usize = 1;
 const LETTER_WORD: &str = "quincetree";
 const SECRET_WORD: &str = "heronpond";
 
-/// What a session is told that reads what others sent, and one that reads what is secret. Said in vain (the
-/// tools were away), such a sentence is one of a clean session.
-pub const READS: [&str; 2] = ["read inbox/letter.txt", "read vault/plan.txt"];
+/// What a session is told that reads what others sent, one that reads what is secret, and one that finds another
+/// agent's note. Said in vain (the tools were away), such a sentence is one of a clean session.
+pub const READS: [&str; 3] = [
+    "read inbox/letter.txt",
+    "read vault/plan.txt",
+    "what do you know about the ferry?",
+];
 
 /// Goes through everything. What failed was told to the observer and is counted by the world.
 pub fn run(world: &mut World<'_>) {
@@ -38,7 +44,9 @@ pub fn run(world: &mut World<'_>) {
     untrusted_file(world);
     secret_file(world);
     untrusted_note(world);
+    read::fleet_recall(world);
     outage(world);
+    read::ask_memory(world);
     totals(world);
 }
 
@@ -342,13 +350,20 @@ fn outage(world: &mut World<'_>) {
             )
         });
     }
-    let recalls =
-        |_: &Fleet, said: &Said| expect(said.reply.contains("green"), || "it does not know".into());
+    let recalls = |_: &Fleet, said: &Said| {
+        let knows = said.reply.contains("green") && said.reply.contains("fleet: unavailable");
+        expect(knows, || {
+            "it does not know, or does not say what is missing".into()
+        })
+    };
     world.say(
         GARDEN,
         "later",
         "what do you know about my boat?",
-        ("a new session knows it", &recalls),
+        (
+            "a new session knows it, and says what was not reached",
+            &recalls,
+        ),
     );
 
     world.step("Honcho is back: everything is sent, once");

@@ -181,8 +181,11 @@ impl Broker {
         loop {
             if let Some(end) = end {
                 let left = end.saturating_duration_since(Instant::now());
-                // Zero is no bound to a socket.
-                client.set_answer_ms_max(left.max(Duration::from_millis(1)));
+                if left.is_zero() {
+                    // The connection closes, and brokerd ends the call.
+                    return Called::Lost;
+                }
+                client.set_answer_ms_max(left);
             }
             match client.recv() {
                 Ok(Reply::Progress { text }) => on(Event::Progress(text)),

@@ -71,11 +71,12 @@ impl Running<'_> {
                     Label::default(),
                     false,
                 ),
-                // The words are ours, but the tool may have run: what it would have read counts as read.
+                // These words are ours, and nothing of the tool's came. What it read, if it ran, brokerd has
+                // made durable before it answered, and brokerd's word alone makes a turn untrusted.
                 Called::Lost => (
                     "The tool may or may not have run: its answer was lost. Tell the user so."
                         .into(),
-                    Label::UNLABELLED,
+                    Label::default(),
                     false,
                 ),
             },

@@ -2,7 +2,7 @@
 //! what other sources found. Called by the service. Nothing is tagged by what a text says, only by where it
 //! came from.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use bxcore::clock::Millis;
 use bxsanitize::neutralise;
@@ -13,6 +13,9 @@ use crate::{
     index::{Index, IndexError, Row, Source},
     screen::one_line,
 };
+
+mod counting;
+use counting::Counting;
 
 /// Terms of a query that are looked for.
 pub const TERMS_MAX: usize = 32;
@@ -312,91 +315,6 @@ pub fn recall(
     lines.extend(elsewhere.lines);
     let hits = interleave(ranked, query.hits);
     Ok(answer(&hits, reader, limits, &lines))
-}
-
-/// Which hits count, and what is known of how rare the terms are.
-struct Counting<'a> {
-    index: &'a Index,
-    query: &'a Query,
-    /// By tables, for each term.
-    rare: HashMap<Vec<Label>, Vec<Option<bool>>>,
-}
-
-impl<'a> Counting<'a> {
-    fn new(index: &'a Index, query: &'a Query) -> Self {
-        Self {
-            index,
-            query,
-            rare: HashMap::new(),
-        }
-    }
-
-    /// The first hits that count; `tables` say what is rare.
-    fn counted(
-        &mut self,
-        found: impl Iterator<Item = Hit>,
-        reader: Reader,
-        tables: &[Label],
-    ) -> Result<Vec<Hit>, IndexError> {
-        let mut hits = Vec::new();
-        for hit in found {
-            if hits.len() == self.query.hits {
-                break;
-            }
-            // Only what would raise the session has to earn its place.
-            if reader.label.covers(hit.label)
-                || hit.measure == Measure::Distance
-                || self.counts(&hit.marked, tables)?
-            {
-                hits.push(hit);
-            }
-        }
-        Ok(hits)
-    }
-
-    /// A hit counts when it has half of the terms, or one that few rows of the tables have.
-    fn counts(&mut self, marked: &str, tables: &[Label]) -> Result<bool, IndexError> {
-        let found = matched(marked, &self.query.terms);
-        if found.is_empty() {
-            return Ok(false);
-        }
-        if found.len() * 2 >= self.query.terms.len() {
-            return Ok(true);
-        }
-        let terms = &self.query.terms;
-        let rare = self
-            .rare
-            .entry(tables.to_vec())
-            .or_insert_with(|| vec![None; terms.len()]);
-        for at in found {
-            let is_rare = match rare[at] {
-                Some(known) => known,
-                None => *rare[at].insert(self.index.is_rare(tables, &quoted(&terms[at]))?),
-            };
-            if is_rare {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-}
-
-/// Which terms the marked words stand for: for each, the term with the longest common beginning, since the
-/// index matches by stem.
-fn matched(marked: &str, terms: &[String]) -> BTreeSet<usize> {
-    marked
-        .split('\u{2}')
-        .skip(1)
-        .filter_map(|part| part.split('\u{3}').next())
-        .filter_map(|word| {
-            let word = word.to_lowercase();
-            let common = |term: &String| {
-                let pairs = term.chars().zip(word.chars());
-                pairs.take_while(|(a, b)| a == b).count()
-            };
-            (0..terms.len()).max_by_key(|at| common(&terms[*at]))
-        })
-        .collect()
 }
 
 /// One of each list in turn, each list in its own order.

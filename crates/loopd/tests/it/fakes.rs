@@ -42,6 +42,8 @@ pub enum Behave {
     Hang(Gate),
     /// Asks for approval, and waits for it.
     Ask,
+    /// Says how it goes for as long as somebody listens.
+    Chatter,
 }
 
 /// What the fake memoryd was asked and answers.
@@ -143,12 +145,26 @@ impl Broker {
                 format!("{tool} {arguments}"),
                 Label::PRIVATE,
             ),
-            Behave::Result(outcome, text, label) => result(outcome, text, label),
+            Behave::Result(outcome, text, label) => Some(tools::Reply::Result {
+                outcome,
+                text,
+                label,
+                session_label: label,
+                causes: self.lock().causes.clone(),
+            }),
             Behave::Vanish => None,
             Behave::Hang(gate) => {
                 gate.open();
                 bxtest::wait_for("a cancellation", || (self.lock().cancels > 0).then_some(()));
                 result(CallOutcome::Cancelled, "cancelled".into(), Label::default())
+            }
+            Behave::Chatter => {
+                let text = "still asking".to_owned();
+                let progress = tools::Reply::Progress { text };
+                while connection.send(&progress).is_ok() {
+                    std::thread::park_timeout(std::time::Duration::from_millis(2));
+                }
+                None
             }
             Behave::Ask => {
                 let what = "run it?".into();

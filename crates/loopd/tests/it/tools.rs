@@ -1,14 +1,14 @@
 //! Tool calls: what brokerd is told, what its absence does, approvals and cancellations.
 
 use bxwire::{
-    Audience, Class, Label, Trust,
+    Audience, Cause, Class, Label, Trust,
     links::{
         tools::{CallOutcome, Request as BrokerRequest},
         turns::{Answer, Request, TurnEvent},
     },
     log::{Body, Outcome, Record},
 };
-use model_local::{Gate, Reply};
+use model_local::{Behaviour, Gate, Options, Reply};
 use serde_json::json;
 
 use crate::world::*;
@@ -132,15 +132,17 @@ fn a_call_that_finds_no_brokerd_is_answered_cleanly() {
 }
 
 #[test]
-fn an_answer_that_is_lost_counts_as_read_from_outside() {
+fn an_answer_that_is_lost_brings_nothing_in() {
     let world = world(vec![call(), Reply::text("Sorry.")]);
     world.broker.lock().behaviour = Behave::Vanish;
     let events = world.run(&turn("k1", None, "one"));
     assert!(
-        matches!(events.last(), Some(TurnEvent::Reply { label, .. }) if *label == Label::UNLABELLED)
+        matches!(events.last(), Some(TurnEvent::Reply { label, .. }) if *label == Label::PRIVATE)
     );
     let result = results(&world.log(&accepted(&events).0)).remove(0);
-    assert_eq!((result.1, result.2), (Some(Label::UNLABELLED), false));
+    assert!(result.0.contains("its answer was lost"), "{result:?}");
+    // Not brokerd's word: whether brokerd knows the session is not told by it.
+    assert_eq!((result.1, result.2), (Some(Label::default()), false));
 }
 
 #[test]
@@ -273,4 +275,76 @@ fn several_calls_are_answered_in_their_order() {
         [&ids[0], &ids[1]]
     );
     assert!(messages[4]["content"].as_str().unwrap().contains("\"b\""));
+}
+
+#[test]
+fn the_user_is_told_once_why_the_session_is_not_clean_any_more() {
+    let world = world(vec![
+        call(),
+        Reply::text("One."),
+        call(),
+        Reply::text("Two."),
+    ]);
+    {
+        let mut broker = world.broker.lock();
+        broker.behaviour = Behave::Result(CallOutcome::Done, "a note".into(), Label::UNLABELLED);
+        broker.causes = vec![Cause {
+            source: "recall read a fleet note by boxmaker1".into(),
+            label: Label::UNLABELLED,
+        }];
+    }
+    let told = "this session is now untrusted: recall read a fleet note by boxmaker1; /new starts a clean one";
+    let first = world.run(&turn("k1", None, "one"));
+    assert_eq!(notices(&first).matches(told).count(), 1, "{first:?}");
+    let (session, _) = accepted(&first);
+    let second = world.run(&turn("k2", Some(&session), "two"));
+    assert!(
+        !notices(&second).contains("this session is now"),
+        "{second:?}"
+    );
+}
+
+#[test]
+fn a_turn_that_came_marked_is_told_of_as_well() {
+    let world = world(vec![Reply::text("One."), Reply::text("Two.")]);
+    let mut marked = turn("k1", None, "one");
+    if let Request::Turn { untrusted, .. } = &mut marked {
+        *untrusted = true;
+    }
+    let events = world.run(&marked);
+    let told =
+        "this session is now untrusted: turn 1 was marked untrusted; /new starts a clean one";
+    assert_eq!(notices(&events).matches(told).count(), 1, "{events:?}");
+    let (session, _) = accepted(&events);
+    let events = world.run(&turn("k2", Some(&session), "two"));
+    assert!(
+        !notices(&events).contains("this session is now"),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn a_question_to_memory_has_a_limit_of_its_own_that_progress_does_not_move() {
+    let world = with(
+        Behaviour::Script(vec![
+            Reply::call("ask_memory", &json!({"question": "tea?"})),
+            Reply::text("It did not answer."),
+        ]),
+        Options::default(),
+        "[limits]\nask_memory_ms_max = 200\n",
+    );
+    {
+        let mut broker = world.broker.lock();
+        broker.tools.push(tool("ask_memory"));
+        broker.behaviour = Behave::Chatter;
+    }
+    let events = world.run(&turn("k1", None, "one"));
+    assert_eq!(reply(&events), "It did not answer.");
+    let (session, _) = accepted(&events);
+    let log = world.log(&session);
+    assert!(
+        results(&log)[0].0.contains("its answer was lost"),
+        "{log:?}"
+    );
+    assert!(notices(&events).contains("still asking"));
 }

@@ -4,12 +4,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel},
     },
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bxsanitize::Outcome;
@@ -27,6 +27,7 @@ use super::{
     config::ReadLimits,
     hits::set_in,
     service::{ReadKeys, StartError, stays_here},
+    slots::{CHATS_MAX, Slots},
 };
 use crate::{
     recall::{Answer, Reader, tag},
@@ -41,8 +42,6 @@ use crate::{
 pub const QUESTION_CHARS_MAX: usize = 2_000;
 /// Longest reply of one workspace that is passed on, in characters.
 const REPLY_CHARS_MAX: usize = 4_000;
-/// Chats at a time, of all calls together: each keeps a model busy.
-const CHATS_MAX: usize = 2;
 /// Before each line of a reply.
 const INDENT: &str = "  ";
 
@@ -474,45 +473,6 @@ fn prober(config: &HonchoConfig, keys: &ReadKeys) -> Result<Client, String> {
     let key = keys.own.get(&Role::Trusted);
     let wait = config.read.limits.source_ms_max;
     client(config, &config.trusted, key, wait)
-}
-
-/// Chats at a time.
-#[derive(Default)]
-struct Slots {
-    taken: Mutex<usize>,
-    freed: Condvar,
-}
-
-struct Slot<'a>(&'a Slots);
-
-impl Slots {
-    /// `None`: none became free in time, or nobody waits any more.
-    fn take(&self, end: Instant, over: &AtomicBool) -> Option<Slot<'_>> {
-        let mut taken = lock(&self.taken);
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            if over.load(Ordering::SeqCst) || left == Duration::ZERO {
-                return None;
-            }
-            if *taken < CHATS_MAX {
-                *taken += 1;
-                return Some(Slot(self));
-            }
-            let waited = self.freed.wait_timeout(taken, left);
-            taken = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    fn wake(&self) {
-        self.freed.notify_all();
-    }
-}
-
-impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        *lock(&self.0.taken) -= 1;
-        self.0.freed.notify_all();
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

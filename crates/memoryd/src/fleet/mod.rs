@@ -8,4 +8,5 @@ pub mod config;
 pub mod hits;
 pub mod mark;
 pub mod service;
+pub mod slots;
 pub mod source;

@@ -17,10 +17,10 @@ use super::{
     chat::Chats,
     client::client,
     hits::{Own, Place},
-    source::{GRACE_MS, Search, Source, Spec},
+    source::{Arrival, GRACE_MS, Search, Source, Spec},
 };
 use crate::{
-    recall::{Elsewhere, Hit, Queries, Query, Reach, Reader},
+    recall::{Elsewhere, Queries, Query, Reach, Reader},
     sync::config::{HonchoConfig, Role},
 };
 
@@ -258,7 +258,7 @@ pub struct Asked {
     names: BTreeMap<usize, String>,
     /// How many of them were asked.
     open: usize,
-    answered: Option<Receiver<(usize, Result<Vec<Hit>, ()>)>>,
+    answered: Option<Receiver<Arrival>>,
     deadline: Option<Instant>,
     lines: Vec<String>,
 }

@@ -56,12 +56,15 @@ pub struct Spec {
     pub limits: ReadLimits,
 }
 
+/// Which source answers, and what it found; `Err`: it did not.
+pub type Arrival = (usize, Result<Vec<Hit>, ()>);
+
 /// A search for one recall.
 pub struct Search {
     pub query: Query,
     pub deadline: Instant,
-    /// Which source answers, and what it found. Nobody may be there any more.
-    pub answer: Sender<(usize, Result<Vec<Hit>, ()>)>,
+    /// Nobody may be there any more.
+    pub answer: Sender<Arrival>,
     pub number: usize,
 }
 

@@ -2,7 +2,7 @@
 
 use bxwire::EditId;
 
-use super::*;
+use super::{counting::matched, *};
 use crate::{
     edit::{By, Change, Edit},
     index::of_memory,

@@ -274,8 +274,7 @@ fn fifty_readers_are_read_and_one_more_is_a_mistake() {
     let ended = world
         .home
         .try_start("memoryd", |_| {})
-        .err()
-        .expect("it does not start");
+        .expect_err("it does not start");
     assert_eq!(ended.status.code(), Some(78));
     assert!(
         ended.stderr.contains("50 times at most"),
