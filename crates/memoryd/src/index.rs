@@ -26,15 +26,17 @@ pub use rows::{New, TOKENIZER, of_memory};
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     #[error("cannot use the index {}", path.display())]
-    Sqlite {
-        path: PathBuf,
-        source: rusqlite::Error,
-    },
+    Sqlite { path: PathBuf, source: Sqlite },
     #[error("cannot make the index {}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Log(#[from] LogError),
 }
+
+/// What SQLite said. Its own cause is the same again with a number, so the chain ends here.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Sqlite(rusqlite::Error);
 
 /// What a row was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,17 +117,13 @@ impl Index {
         &self,
         work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, IndexError> {
-        let failed = |source| IndexError::Sqlite {
-            path: self.path.clone(),
-            source,
-        };
         let mut open = self
             .connection
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let mut result = self.attempt(&mut open, &work);
         if let Err(IndexError::Sqlite { source, .. }) = &result
-            && is_broken(source)
+            && is_broken(&source.0)
         {
             *open = None;
             remove(&self.path).map_err(|source| IndexError::Io {
@@ -135,10 +133,7 @@ impl Index {
             tracing::info!("threw a broken index away; see {}", runbook::INDEX_REBUILT);
             result = self.attempt(&mut open, &work);
         }
-        match result {
-            Err(IndexError::Sqlite { source, .. }) => Err(failed(source)),
-            other => other,
-        }
+        result
     }
 
     fn attempt<T>(
@@ -146,9 +141,9 @@ impl Index {
         open: &mut Option<Connection>,
         work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, IndexError> {
-        let failed = |source| IndexError::Sqlite {
+        let failed = |error| IndexError::Sqlite {
             path: self.path.clone(),
-            source,
+            source: Sqlite(error),
         };
         let connection = match open {
             Some(connection) => connection,
@@ -161,9 +156,9 @@ impl Index {
     }
 
     fn connect(&self) -> Result<Connection, IndexError> {
-        let failed = |source| IndexError::Sqlite {
+        let failed = |error| IndexError::Sqlite {
             path: self.path.clone(),
-            source,
+            source: Sqlite(error),
         };
         // SQLite makes files that others may read; this one is made first.
         fs::OpenOptions::new()

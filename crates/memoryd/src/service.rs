@@ -122,12 +122,15 @@ impl Service {
             Err(error) => trouble.push(noticed(&error)),
         }
         let mut last = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        if *last != trouble {
-            for notice in &trouble {
-                tracing::warn!("{}", notice.text);
-            }
-            *last = trouble;
+        // One cause can stop both halves.
+        trouble.dedup();
+        for line in news(&last, &trouble) {
+            tracing::warn!("{line}");
         }
+        if trouble.is_empty() && !last.is_empty() {
+            tracing::info!("the index is up to date again");
+        }
+        *last = trouble;
     }
 
     fn catch_up_memory(&self) -> Result<(), IndexError> {
@@ -193,7 +196,13 @@ impl Service {
 
     /// An index that fails is caught up later; nobody waits for it.
     fn index_failed(&self, error: &IndexError) {
-        tracing::warn!("{}", noticed(error).text);
+        let notice = noticed(error);
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if !trouble.contains(&notice) {
+            tracing::warn!("{}", shown(&notice));
+            trouble.push(notice);
+        }
+        drop(trouble);
         self.wake();
     }
 
@@ -383,10 +392,74 @@ fn noticed(error: &IndexError) -> Notice {
     }
 }
 
+/// What is in trouble now and was not before.
+fn news(before: &[Notice], now: &[Notice]) -> Vec<String> {
+    let new = now.iter().filter(|notice| !before.contains(notice));
+    new.map(shown).collect()
+}
+
 /// A notice on one line.
 pub(crate) fn shown(notice: &Notice) -> String {
     match &notice.runbook {
         Some(anchor) => format!("{}; see docs/runbook.md#{anchor}", notice.text),
         None => notice.text.clone(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::hooks::NoHoncho;
+
+    /// A service in a folder of its own, without Honcho.
+    pub(crate) fn service(folder: &Path) -> (Service, Receiver<()>) {
+        let store = Store::open(folder, Rules::default(), Refuser::new(&[])).unwrap();
+        let store = Arc::new(store);
+        let logs = Logs::new(folder.join("sessions"));
+        let hooks = Arc::new(NoHoncho {
+            store: Arc::clone(&store),
+            logs: logs.clone(),
+        });
+        let index = Index::at(&folder.join("index.sqlite"));
+        let limits = recall::Limits::default();
+        Service::new(store, index, hooks, Fleet::none(), logs, limits)
+    }
+
+    #[test]
+    fn an_index_that_cannot_be_made_is_one_notice_with_its_entry() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("sessions")).unwrap();
+        std::fs::create_dir(folder.path().join("index.sqlite")).unwrap();
+        let (service, _woken) = service(folder.path());
+        service.catch_up();
+        let session = SessionId::new("20260131", [1; 12]).unwrap();
+        service.updated(&session, 1);
+        let notices = service.notices();
+        assert_eq!(notices.len(), 1, "{notices:?}");
+        let line = shown(&notices[0]);
+        assert!(
+            line.ends_with("; see docs/runbook.md#index-rebuilt"),
+            "{line}"
+        );
+        std::fs::remove_dir(folder.path().join("index.sqlite")).unwrap();
+        service.catch_up();
+        assert!(service.notices().is_empty());
+    }
+
+    #[test]
+    fn trouble_is_logged_when_it_is_new_with_its_entry() {
+        let notice = |text: &str| Notice {
+            text: text.into(),
+            runbook: Some("index-rebuilt".into()),
+        };
+        let (a, b) = (notice("a"), notice("b"));
+        assert_eq!(news(&[], std::slice::from_ref(&a)), [shown(&a)]);
+        assert_eq!(
+            news(std::slice::from_ref(&a), &[a.clone(), b.clone()]),
+            [shown(&b)]
+        );
+        assert!(news(&[a, b.clone()], &[b]).is_empty());
     }
 }

@@ -361,3 +361,17 @@ fn threads_that_are_told_of_the_same_turn_take_it_once() {
         assert_eq!(index.rows().unwrap(), turn * 2);
     }
 }
+
+#[test]
+fn what_sqlite_says_is_said_once() {
+    let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL);
+    let said = Some("database or disk is full".to_owned());
+    let error = IndexError::Sqlite {
+        path: "index.sqlite".into(),
+        source: Sqlite(rusqlite::Error::SqliteFailure(full, said)),
+    };
+    assert_eq!(
+        bxcore::report::line(&error, None),
+        "cannot use the index index.sqlite: database or disk is full"
+    );
+}
