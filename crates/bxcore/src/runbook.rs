@@ -60,6 +60,7 @@ entries! {
     MEMORY_WRITE_REFUSED = "memory-write-refused";
     HAND_EDIT_HELD = "hand-edit-held";
     UNDO_REFUSED = "undo-refused";
+    ITEM_UNKNOWN = "item-unknown";
     INDEX_REBUILT = "index-rebuilt";
     // Honcho.
     HONCHO_CONFIG_INVALID = "honcho-config-invalid";

@@ -157,7 +157,7 @@ pub fn undo(dirs: &Dirs, edit: Option<EditId>, yes: bool) -> Result<Exit, Failur
         },
     };
     let request = |confirm| Request::MemoryUndo { edit, confirm };
-    change(dirs, request, &format!("undo {edit}?"), yes)
+    change(dirs, request, &format!("undo {edit}?"), "undo", yes)
 }
 
 fn offered(dirs: &Dirs) -> Result<Option<EditId>, Failure> {
@@ -189,7 +189,13 @@ fn offered(dirs: &Dirs) -> Result<Option<EditId>, Failure> {
 /// When memoryd cannot answer, or refuses.
 pub fn accept(dirs: &Dirs, yes: bool) -> Result<Exit, Failure> {
     let request = |confirm| Request::MemoryAccept { confirm };
-    change(dirs, request, "take this over as your own edits?", yes)
+    change(
+        dirs,
+        request,
+        "take this over as your own edits?",
+        "accept",
+        yes,
+    )
 }
 
 /// Shows what a change will do, asks, does it.
@@ -197,12 +203,13 @@ fn change(
     dirs: &Dirs,
     request: impl Fn(bool) -> Request,
     question: &str,
+    verb: &str,
     yes: bool,
 ) -> Result<Exit, Failure> {
     if !yes {
         let (_, lines) = changed(dirs, &request(false))?;
         if lines.is_empty() {
-            out::say("there is nothing to do");
+            out::say(&format!("there is nothing to {verb}"));
             return Ok(Exit::Done);
         }
         out::say(&format!("What it does:\n{}", listed(&lines).trim_end()));
@@ -223,7 +230,7 @@ fn change(
             .collect::<String>(),
     )?;
     if !done {
-        out::say("there is nothing to do");
+        out::say(&format!("there is nothing to {verb}"));
     }
     Ok(Exit::Done)
 }

@@ -6,7 +6,7 @@ use std::{
     io::{BufRead as _, BufReader, Read as _},
 };
 
-use bxcore::report;
+use bxcore::{report, runbook};
 use bxwire::{
     Audience, Class, EditId, ItemId, Label, Refused, SessionId, Trust,
     links::{
@@ -63,6 +63,14 @@ impl Service {
                 }
             }
             Request::MemoryUndo { edit, confirm } => self.undo(edit, confirm),
+            // Nothing to show: whoever asks what would be done is told so by an answer without lines.
+            Request::MemoryAccept { confirm: false } if self.store.held().is_empty() => {
+                Reply::Change {
+                    done: false,
+                    lines: Vec::new(),
+                    edit: None,
+                }
+            }
             Request::MemoryAccept { confirm } => match self.accept(confirm) {
                 Ok(accepted) => Reply::Change {
                     done: accepted.written.is_some(),
@@ -91,8 +99,17 @@ impl Service {
                 }
             }
             Request::MemorySync { action } => self.hooks.sync(action),
-            Request::MemoryWhy { item } => self.hooks.why(&item),
+            Request::MemoryWhy { item } => self.why(&item),
             Request::SessionDecide { session, decision } => self.hooks.decide(&session, decision),
+        }
+    }
+
+    fn why(&self, item: &ItemId) -> Reply {
+        match self.hooks.why(item) {
+            Reply::Refused(refused) if refused.kind == "unknown-item" => {
+                refused.with_runbook(runbook::ITEM_UNKNOWN.anchor()).into()
+            }
+            reply => reply,
         }
     }
 
@@ -331,4 +348,40 @@ fn told(reply: Reply) -> String {
 
 fn fact(name: &str, value: usize) -> (String, String) {
     (name.into(), value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::tests::service;
+
+    #[test]
+    fn an_item_that_is_not_there_has_an_entry_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let (service, _woken) = service(folder.path());
+        let session = SessionId::new("20260131", [1; 12]).unwrap();
+        for item in [ItemId::Edit(EditId(99)), ItemId::Turn { session, turn: 9 }] {
+            let Reply::Refused(refused) = service.control(Request::MemoryWhy { item }) else {
+                panic!("known");
+            };
+            assert_eq!(
+                refused.runbook.as_deref(),
+                Some("item-unknown"),
+                "{refused:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_to_accept_is_an_answer_without_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let (service, _woken) = service(folder.path());
+        let lines = || match service.control(Request::MemoryAccept { confirm: false }) {
+            Reply::Change { lines, .. } => lines,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(lines(), [""; 0]);
+        std::fs::write(folder.path().join("user.md"), "- likes tea\n").unwrap();
+        assert_eq!(lines().len(), 1);
+    }
 }

@@ -44,6 +44,19 @@ fn an_undo_shows_what_it_would_do_and_changes_nothing_unasked() {
 }
 
 #[test]
+fn with_nothing_to_accept_it_says_so_and_is_done() {
+    let mut world = World::new();
+    let _log = world.control("memoryd", |_| Reply::Change {
+        done: false,
+        lines: Vec::new(),
+        edit: None,
+    });
+    let ran = world.bxctl(&["memory", "accept"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.stderr, "there is nothing to accept\n");
+}
+
+#[test]
 fn yes_carries_it_out() {
     let mut world = World::new();
     let log = world.control("memoryd", willing);
