@@ -7,6 +7,7 @@ use memoryd::sync::{
     config::Role,
     decide::SkipReason,
     ledger::{Entry, Ledger, Step, StepRef, StepState},
+    outbox::Outbox,
 };
 
 use crate::world::{COMMON, World};
@@ -189,6 +190,7 @@ impl World {
         }
         self.check_order();
         self.check_ids(ledger);
+        self.check_undone(outbox);
     }
 
     /// G1 and G5: a decision is never cleaner than one made at once would have been, and a trusted one names
@@ -252,6 +254,55 @@ impl World {
         }
     }
 
+    /// What was taken out of memory is not in the trusted workspace any more, unless taking it out is shown as
+    /// failed or waits for what is in doubt.
+    fn check_undone(&self, outbox: &Outbox) {
+        let mut live = BTreeMap::<&str, bool>::new();
+        for edit in &self.edits {
+            for change in &edit.changes {
+                let there = memoryd::sync::prepare::new_text(change).is_some();
+                live.insert(change.subject(), there);
+            }
+        }
+        let ledger = outbox.ledger();
+        let settled = |id: &str| {
+            let takes = |step: &Step| match step {
+                Step::Unconclude { of } => matches!(ledger.state(of),
+                    Some(StepState::Sent { ids, .. }) if ids.iter().any(|known| known == id)),
+                _ => false,
+            };
+            ledger.entries().all(|entry| {
+                let steps = entry.decided.steps.iter().zip(&entry.states);
+                steps
+                    .into_iter()
+                    .all(|(step, state)| !takes(step) || matches!(state, StepState::Sent { .. }))
+            })
+        };
+        for found in &self.honcho.spaces[&Role::Trusted].conclusions {
+            if found.deleted || found.content == COMMON || !settled(&found.id) {
+                continue;
+            }
+            let id = edit_of(&found.content);
+            let subjects = [format!("u{}", id.0), format!("n{}", id.0)];
+            let doubt = |step: &StepRef| outbox.in_doubt(step);
+            let doubtful = ledger.entries().any(|entry| {
+                let steps = (0..entry.states.len()).map(|step| StepRef {
+                    item: entry.decided.item.clone(),
+                    step,
+                });
+                steps.into_iter().any(|step| doubt(&step))
+            });
+            assert!(
+                doubtful
+                    || subjects
+                        .iter()
+                        .any(|subject| live.get(subject.as_str()) == Some(&true)),
+                "`{}` was undone and is still there",
+                found.content
+            );
+        }
+    }
+
     /// No id of Honcho's stands for two steps.
     fn check_ids(&self, ledger: &Ledger) {
         let mut known = std::collections::BTreeSet::new();
@@ -292,7 +343,7 @@ impl World {
 }
 
 /// A step that takes back what nobody knows to be there waits with it.
-fn waits_for_doubt(outbox: &memoryd::sync::outbox::Outbox, step: &StepRef) -> bool {
+fn waits_for_doubt(outbox: &Outbox, step: &StepRef) -> bool {
     match outbox.ledger().step(step) {
         Some(Step::Unconclude { of } | Step::Retract { of }) => outbox.in_doubt(of),
         _ => false,

@@ -18,6 +18,7 @@ use memoryd::{
         config::HonchoConfig,
         ledger::{self, Ledger, Line},
         outbox::{LoadError, Outbox, Outcome, Task},
+        request::Request,
         texts,
     },
 };
@@ -57,6 +58,8 @@ pub struct World {
     broker_disk_full: bool,
     /// memoryd: running or not, and its disk.
     pub outbox: Option<Outbox>,
+    /// A call whose answer is still to come.
+    flying: Option<Request>,
     pub ledger_disk: Vec<String>,
     ledger_disk_full: bool,
     cursors: HashMap<SessionId, Cursor>,
@@ -112,6 +115,7 @@ impl World {
             broker_disk: Vec::new(),
             broker_disk_full: false,
             outbox: None,
+            flying: None,
             ledger_disk: Vec::new(),
             ledger_disk_full: false,
             cursors: HashMap::new(),
@@ -137,7 +141,8 @@ impl World {
     pub fn step(&mut self) {
         match self.random.below(100) {
             0..=27 => self.talk(),
-            28..=84 => self.run_memoryd(),
+            28..=81 => self.run_memoryd(),
+            82..=84 => self.undo(),
             85..=91 => {
                 let ms = *self
                     .random
@@ -444,6 +449,13 @@ impl World {
 
     fn memoryd_dies(&mut self) {
         self.outbox = None;
+        // Nobody waits for it any more, and it goes on.
+        if let Some(request) = self.flying.take() {
+            let now = self.now;
+            let _ = self
+                .honcho
+                .call(&request, now, self.faults, &mut self.random);
+        }
         self.last_word.clear();
         self.count("memoryd killed");
     }
@@ -538,6 +550,9 @@ impl World {
     /// memoryd's worker does one task.
     fn run_memoryd(&mut self) {
         let now = self.now;
+        if self.flying.is_some() && self.random.one_in(3) {
+            return self.answer();
+        }
         let Some(outbox) = &mut self.outbox else {
             return;
         };
@@ -547,6 +562,7 @@ impl World {
             return self.memoryd_dies();
         }
         let outcome = match task {
+            Task::Wait(_) if self.flying.is_some() => return self.answer(),
             Task::Wait(until) => {
                 if let Some(until) = until.filter(|_| self.random.one_in(3)) {
                     self.now = self.now.max(until);
@@ -595,14 +611,8 @@ impl World {
             }
             Task::Call(request) => {
                 self.check_request(&request);
-                let result = self
-                    .honcho
-                    .call(&request, now, self.faults, &mut self.random);
-                if self.faults && self.random.one_in(25) {
-                    self.count("memoryd killed in a request");
-                    return self.memoryd_dies();
-                }
-                Outcome::Called(result)
+                self.flying = Some(*request);
+                return;
             }
         };
         if let Some(outbox) = &mut self.outbox {
@@ -611,9 +621,27 @@ impl World {
         }
     }
 
+    /// The call that is on its way is answered, one way or another.
+    fn answer(&mut self) {
+        let Some(request) = self.flying.take() else {
+            return;
+        };
+        let now = self.now;
+        let result = self
+            .honcho
+            .call(&request, now, self.faults, &mut self.random);
+        if self.faults && self.random.one_in(25) {
+            self.count("memoryd killed in a request");
+            return self.memoryd_dies();
+        }
+        if let Some(outbox) = &mut self.outbox {
+            outbox.done(Outcome::Called(result), now);
+            outbox.take_events();
+        }
+    }
+
     /// G2: brokerd's last word before a text leaves is not "secret".
-    fn check_request(&self, request: &memoryd::sync::request::Request) {
-        use memoryd::sync::request::Request;
+    fn check_request(&self, request: &Request) {
         let Request::AddMessages { messages, .. } = request else {
             return;
         };
@@ -661,9 +689,14 @@ impl World {
             let Some(outbox) = &mut self.outbox else {
                 break;
             };
+            if self.flying.is_some() {
+                self.answer();
+                continue;
+            }
             match outbox.next(now) {
                 Task::Wait(None) => return,
                 Task::Wait(Some(until)) => self.now = self.now.max(until),
+                Task::Call(request) => self.flying = Some(*request),
                 _ => self.run_memoryd(),
             }
         }

@@ -1,6 +1,6 @@
 //! The Honcho half as the rest of memoryd sees it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use bxcore::secrets::Secret;
 use bxsanitize::Refuser;
@@ -9,7 +9,7 @@ use bxwire::{
     links::control::{self, OwnerDecision, SyncAction},
 };
 
-use super::{config::Role, handle::Handle};
+use super::{config::Role, handle::Handle, made};
 use crate::{edit::Edit, facts, hooks::SyncHooks, logs::Logs, store::Store};
 
 /// Reads the keys again; an error is a line for the log.
@@ -19,6 +19,7 @@ pub type Keys = dyn Fn() -> Result<(BTreeMap<Role, Secret>, Refuser), String> + 
 pub struct WithHoncho {
     pub keys: Box<Keys>,
     pub handle: Handle,
+    pub ledger: PathBuf,
     pub store: Arc<Store>,
     pub logs: Logs,
 }
@@ -56,6 +57,10 @@ impl SyncHooks for WithHoncho {
             Ok(facts) => self.handle.why(item, facts),
             Err(refused) => refused.into(),
         }
+    }
+
+    fn made(&self, id: &str) -> Option<ItemId> {
+        made::item_of(&self.ledger, id).ok().flatten()
     }
 
     fn decide(&self, session: &SessionId, decision: OwnerDecision) -> control::Reply {

@@ -7,6 +7,7 @@ pub mod handle;
 pub mod honcho;
 pub mod hooks;
 pub mod ledger;
+pub mod made;
 pub mod mirror;
 pub mod naming;
 pub mod outbox;

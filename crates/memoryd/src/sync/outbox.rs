@@ -1,6 +1,7 @@
 //! What to do next, and what an answer means: the state machine of the sync worker. Pure: [`Outbox::next`]
-//! gives one [`Task`], whoever runs it hands the outcome to [`Outbox::done`]. Nothing is believed before its
-//! line is durable, and no request leaves before its `sending` line is.
+//! gives one [`Task`], whoever runs it hands the outcome to [`Outbox::done`]. A call may take its time: while it
+//! is on its way there are other tasks, so that what ends meanwhile is decided at once. Nothing is believed
+//! before its line is durable, and no request leaves before its `sending` line is.
 
 mod answers;
 mod choose;
@@ -200,6 +201,8 @@ pub struct Outbox {
     writing: Option<Writing>,
     appends_fail: bool,
     job: Option<Job>,
+    /// The call that is on its way; one at a time.
+    flying: Option<Sending>,
     spaces: BTreeMap<Role, Space>,
     /// Places that wait on their own, until then.
     paused: HashMap<Place, Millis>,
@@ -226,6 +229,7 @@ impl Outbox {
             writing: None,
             appends_fail: false,
             job: None,
+            flying: None,
             spaces: Role::ALL.map(|role| (role, Space::default())).into(),
             paused: HashMap::new(),
             trouble: HashMap::new(),
@@ -258,9 +262,11 @@ impl Outbox {
     /// Whether a step is in doubt: tried, without an answer, and not on its way.
     #[must_use]
     pub fn in_doubt(&self, step: &StepRef) -> bool {
-        let on_its_way = matches!(&self.job, Some(Job::Send(sending))
-            if matches!(sending.stage, Stage::Call(_)) && sending.purpose == Purpose::Send
-                && sending.steps.contains(step));
+        let on_its_way = self.flying.as_ref().is_some_and(|sending| {
+            matches!(sending.stage, Stage::Call(_))
+                && sending.purpose == Purpose::Send
+                && sending.steps.contains(step)
+        });
         let tried = matches!(self.ledger.state(step), Some(StepState::Trying(_)));
         let idempotent = matches!(self.ledger.step(step), Some(Step::Unconclude { .. }));
         tried && !on_its_way && !idempotent
@@ -363,7 +369,8 @@ impl Outbox {
         found
     }
 
-    /// The next thing to do. Asking again without an outcome gives the same.
+    /// The next thing to do. Asking again without an outcome gives the same, but for a call: that is on its way
+    /// then, and the next thing is what can be done beside it.
     pub fn next(&mut self, now: Millis) -> Task {
         if self.writing.is_none() && self.job.is_none() {
             if let Some((edit, brief)) = self.edits.front() {
@@ -372,6 +379,8 @@ impl Outbox {
             } else if self.decide_without_broker(now) {
             } else if let Some(session) = self.due_session(now) {
                 self.job = Some(Job::Decide(session));
+            } else if self.flying.is_some() {
+                return Task::Wait(None);
             } else {
                 let (sending, wake) = self.choose(now);
                 match sending {
@@ -387,22 +396,24 @@ impl Outbox {
                 Task::Append(writing.lines.clone())
             };
         }
-        match &self.job {
-            None => Task::Wait(None),
-            Some(Job::Decide(session)) => Task::AskBroker(session.clone()),
-            Some(Job::Send(sending)) => match &sending.stage {
-                Stage::Probe => Task::Call(Box::new(Request::Probe {
-                    role: sending.place.role,
-                })),
-                Stage::Ensure(made) => Task::Call(Box::new(self.ensure(sending.place.role, made))),
-                Stage::Repair => Task::Call(Box::new(Request::Repair {
-                    role: sending.place.role,
-                })),
-                Stage::LastLook(session) => Task::AskBroker(session.clone()),
-                Stage::Load => Task::Load(sending.steps.clone()),
-                Stage::Mark(request) | Stage::Call(request) => Task::Call(request.clone()),
-            },
+        let sending = match &self.job {
+            None => return Task::Wait(None),
+            Some(Job::Decide(session)) => return Task::AskBroker(session.clone()),
+            Some(Job::Send(sending)) => sending,
+        };
+        let role = sending.place.role;
+        let request = match &sending.stage {
+            Stage::LastLook(session) => return Task::AskBroker(session.clone()),
+            Stage::Load => return Task::Load(sending.steps.clone()),
+            Stage::Probe => Box::new(Request::Probe { role }),
+            Stage::Ensure(made) => Box::new(self.ensure(role, made)),
+            Stage::Repair => Box::new(Request::Repair { role }),
+            Stage::Mark(request) | Stage::Call(request) => request.clone(),
+        };
+        if let Some(Job::Send(sending)) = self.job.take() {
+            self.flying = Some(sending);
         }
+        Task::Call(request)
     }
 
     /// Takes in how the last task ended.

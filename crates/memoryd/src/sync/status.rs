@@ -104,7 +104,12 @@ fn workspace(outbox: &Outbox, role: Role) -> WorkspaceSync {
 /// Why nothing is sent to a workspace now; the reason that lasts longest.
 fn wait(outbox: &Outbox, role: Role) -> Option<Wait> {
     let space = outbox.space(role);
-    if let Some((since, _)) = space.key_refused {
+    let key_refused = space.key_refused;
+    // An outage that nothing waits for is nobody's: it is not tried again either.
+    if outbox.ledger().counts(role).open == 0 && key_refused.is_none() {
+        return None;
+    }
+    if let Some((since, _)) = key_refused {
         return Some(Wait {
             reason: "the key is refused".into(),
             since: since.to_string(),
@@ -319,8 +324,8 @@ pub fn notices(outbox: &Outbox, now: Millis) -> Vec<Notice> {
     if !sync.failed.is_empty() {
         notice(
             format!(
-                "Honcho refused {}",
-                counted(sync.failed.len() as u64, "item", "items")
+                "{} not sent",
+                counted(sync.failed.len() as u64, "item was", "items were")
             ),
             runbook::HONCHO_SEND_REFUSED.anchor(),
         );

@@ -202,13 +202,7 @@ impl Worker {
             if self.rescan.swap(false, Ordering::SeqCst) {
                 self.look_through();
             }
-            let more = match &self.calling {
-                Some(calling) => {
-                    let deadline = calling.deadline;
-                    self.wait(Some(deadline.saturating_duration_since(Instant::now())))
-                }
-                None => self.step(),
-            };
+            let more = self.step();
             if !more {
                 return;
             }
@@ -250,8 +244,12 @@ impl Worker {
                 true
             }
             Task::Wait(until) => {
-                let wait = until.map(|until| Duration::from_millis(until.since(now).max(1)));
-                self.wait(wait)
+                let timer = until.map(|until| Duration::from_millis(until.since(now).max(1)));
+                let deadline = self
+                    .calling
+                    .as_ref()
+                    .map(|calling| calling.deadline.saturating_duration_since(Instant::now()));
+                self.wait([timer, deadline].into_iter().flatten().min())
             }
         }
     }
@@ -538,7 +536,7 @@ impl Worker {
                     item = %step.item,
                     kind,
                     status,
-                    "Honcho refused an item; see {}",
+                    "an item cannot be sent; see {}",
                     runbook::HONCHO_SEND_REFUSED
                 ),
                 Event::InDoubt { steps, role } => tracing::warn!(

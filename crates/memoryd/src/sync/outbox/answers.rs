@@ -4,16 +4,13 @@ use super::*;
 
 impl Outbox {
     pub(super) fn called(&mut self, result: Result<Answer, Failure>, now: Millis) {
-        let Some(Job::Send(sending)) = self.job.take() else {
+        let Some(sending) = self.flying.take() else {
             return;
         };
         let role = sending.place.role;
         match (sending.stage.clone(), result) {
-            (Stage::Probe, Ok(_)) => {
-                self.reached(role);
-                let stage = self.after_probe(&sending.place, &sending.steps, sending.purpose);
-                self.job = Some(Job::Send(Sending { stage, ..sending }));
-            }
+            // What comes next is chosen anew: steps may have been cancelled while this was on its way.
+            (Stage::Probe, Ok(_)) => self.reached(role),
             (
                 Stage::Ensure(Made::Workspace) | Stage::Repair,
                 Ok(Answer::Workspace { all_off: false }),
@@ -36,8 +33,6 @@ impl Outbox {
                     self.space_mut(role).misconfigured = false;
                 }
                 self.space_mut(role).made(made);
-                let stage = self.after_probe(&sending.place, &sending.steps, sending.purpose);
-                self.job = Some(Job::Send(Sending { stage, ..sending }));
             }
             (Stage::Repair, Err(Failure::Refused { .. } | Failure::Gone { .. })) => {
                 self.misconfigured(role, now);
