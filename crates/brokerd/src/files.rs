@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     fn world() -> (tempfile::TempDir, Dirs, Vec<Root>) {
-        let home = tempfile::tempdir().unwrap();
+        let home = crate::roots::tests::home();
         let inbox = home.path().join("inbox");
         std::fs::create_dir_all(inbox.join("sub")).unwrap();
         std::fs::write(inbox.join("letter.txt"), "Dear owner").unwrap();

@@ -66,27 +66,38 @@ pub enum PathError {
     Slow,
     #[error("the call was cancelled")]
     Cancelled,
-    #[error("this root cannot be used: {0}")]
+    #[error("this root cannot be used: {}", .0.for_the_model())]
     Root(RootError),
     #[error("it cannot be read")]
     Io(#[source] io::Error),
 }
 
 /// Why a folder cannot be a root.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RootError {
     #[error("must be an absolute path without `..`")]
     NotAbsolute,
     #[error("is not there")]
     Missing,
-    #[error("is a link; name the folder itself")]
-    Link,
+    /// Whoever owns the link chooses the folder, and may choose another one later.
+    #[error("is a link, or leads through one; write {}", real.display())]
+    Link { real: PathBuf },
     #[error("is not a folder")]
     NotFolder,
     #[error("contains, or lies in, a folder of Boxmaker's own configuration, state or sockets")]
     Own,
     #[error("cannot be opened")]
     Closed,
+}
+
+impl RootError {
+    /// Without the real path, which is the owner's to see.
+    fn for_the_model(&self) -> String {
+        match self {
+            Self::Link { .. } => "it is a link, or leads through one".into(),
+            other => other.to_string(),
+        }
+    }
 }
 
 /// A path as the model gave it, taken apart.
@@ -193,19 +204,18 @@ pub fn check(path: &Path, own: &Dirs) -> Result<OwnedFd, RootError> {
         io::ErrorKind::NotADirectory => RootError::NotFolder,
         _ => RootError::Closed,
     })?;
-    if found.is_symlink() {
-        return Err(RootError::Link);
-    }
-    if !found.is_dir() {
+    if !found.is_dir() && !found.is_symlink() {
         return Err(RootError::NotFolder);
     }
-    // Links above it are the owner's own; where they lead is what counts.
     let real = std::fs::canonicalize(path).map_err(|_| RootError::Closed)?;
     for folder in [&own.config, &own.state, &own.run] {
         let folder = real_or_named(folder);
         if real.starts_with(&folder) || folder.starts_with(&real) {
             return Err(RootError::Own);
         }
+    }
+    if real != path {
+        return Err(RootError::Link { real });
     }
     // Opened by its real path without following anything: what was checked is what is opened.
     let mut folder = open("/", WALK, Mode::empty()).map_err(|_| RootError::Closed)?;
@@ -277,8 +287,14 @@ pub fn shown(name: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A folder under its real path: where temporary folders are may be behind a link.
+    pub(crate) fn home() -> tempfile::TempDir {
+        let real = std::env::temp_dir().canonicalize().unwrap();
+        tempfile::tempdir_in(real).unwrap()
+    }
 
     #[test]
     fn paths_that_no_root_could_hold() {
@@ -306,7 +322,8 @@ mod tests {
 
     #[test]
     fn folders_that_cannot_be_a_root() {
-        let home = tempfile::tempdir().unwrap();
+        let home = home();
+        let etc = Path::new("/etc").canonicalize().unwrap();
         let own = Dirs::under(home.path());
         for folder in [&own.config, &own.state, &own.run] {
             std::fs::create_dir(folder).unwrap();
@@ -331,7 +348,10 @@ mod tests {
             (home.path().join("none"), Some(RootError::Missing)),
             (file.join("x"), Some(RootError::NotFolder)),
             (file, Some(RootError::NotFolder)),
-            (link("etc", Path::new("/etc")), Some(RootError::Link)),
+            (
+                link("etc", &etc),
+                Some(RootError::Link { real: etc.clone() }),
+            ),
             (own.state.clone(), Some(RootError::Own)),
             (own.state.join("broker"), Some(RootError::Own)),
             (home.path().into(), Some(RootError::Own)),
@@ -340,7 +360,10 @@ mod tests {
                 link("around", &own.state).join("broker"),
                 Some(RootError::Own),
             ),
-            (link("beside", &make("docs")).join("deep"), None),
+            (
+                link("beside", &make("docs")).join("deep"),
+                Some(RootError::Link { real: fine.clone() }),
+            ),
             (fine, None),
         ];
         for (path, want) in rows {

@@ -29,17 +29,29 @@ fn every_mistake_of_the_configuration_is_shown_at_once() {
 }
 
 #[test]
-fn a_root_that_is_a_link_or_holds_the_state_stops_the_start() {
+fn a_root_behind_a_link_or_around_the_state_stops_the_start() {
     let world = World::new("");
     let link = world.home.path().join("link");
     std::os::unix::fs::symlink("/etc", &link).unwrap();
-    for path in [&link, world.home.path(), &world.home.dirs.state] {
+    let real = world.home.path().join("real");
+    std::fs::create_dir_all(real.join("docs")).unwrap();
+    let around = world.home.path().join("around");
+    std::os::unix::fs::symlink(&real, &around).unwrap();
+    let through = around.join("docs");
+    for path in [&link, &through, world.home.path(), &world.home.dirs.state] {
         std::fs::create_dir_all(&world.home.dirs.state).unwrap();
         world.configure(&format!("[[root]]\nname = \"x\"\npath = {path:?}\n"));
         let ended = world.home.try_start("brokerd", |_| {}).unwrap_err();
         assert_eq!(ended.status.code(), Some(78), "{}", path.display());
         assert!(ended.stderr.contains("brokerd.toml:3: `root.path`"));
         assert!(ended.stderr.contains("#root-refused"), "{}", ended.stderr);
+        if *path == through {
+            let write = format!(
+                "write {}",
+                real.join("docs").canonicalize().unwrap().display()
+            );
+            assert!(ended.stderr.contains(&write), "{}", ended.stderr);
+        }
     }
 }
 
