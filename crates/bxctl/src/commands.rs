@@ -156,8 +156,9 @@ pub enum Memory {
     Sync(Sync),
     /// Show how a turn or an edit was decided, and where it is in Honcho
     Why {
-        /// A turn as SESSION/NUMBER, or an edit as e7
-        item: ItemId,
+        /// A turn as SESSION/NUMBER, an edit as e7, or Honcho's id as a recall shows it, where the agent that wrote
+        /// it runs
+        item: Item,
         #[command(flatten)]
         json: Json,
     },
@@ -195,6 +196,31 @@ impl std::str::FromStr for Retry {
         match text {
             "all" => Ok(Self::All),
             item => item.parse().map(Self::Item),
+        }
+    }
+}
+
+/// What `why` names.
+#[derive(Debug, Clone)]
+pub enum Item {
+    Ours(ItemId),
+    /// By Honcho's id.
+    Found(String),
+}
+
+/// Shortest id of Honcho's; a mistyped edit or turn is none.
+const HONCHO_ID_CHARS: usize = 21;
+
+impl std::str::FromStr for Item {
+    type Err = bxwire::ParseIdError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_:".contains(c);
+        match text.parse() {
+            Ok(item) => Ok(Self::Ours(item)),
+            Err(_) if text.len() >= HONCHO_ID_CHARS && text.chars().all(plain) => {
+                Ok(Self::Found(text.into()))
+            }
+            Err(error) => Err(error),
         }
     }
 }

@@ -14,6 +14,7 @@ use bxwire::{
 
 use crate::{
     ask,
+    commands::Item,
     failure::{Exit, Failure},
     link::{control_within, memoryd},
     out::{self, Paint, json_line, one_line, safe},
@@ -305,8 +306,14 @@ fn recalled(reply: Reply, json: bool) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// When memoryd cannot answer.
-pub fn why(dirs: &Dirs, item: ItemId, json: bool) -> Result<Exit, Failure> {
-    let why = ask_why(dirs, item)?;
+pub fn why(dirs: &Dirs, item: Item, json: bool) -> Result<Exit, Failure> {
+    let why = match item {
+        Item::Ours(item) => ask_why(dirs, item)?,
+        Item::Found(id) => match memoryd(dirs, &Request::MemoryWhyFound { id })? {
+            Reply::Why(why) => why,
+            _ => return Err(NOT_THE_ANSWER),
+        },
+    };
     if json {
         out::print(&json_line(&why)?)?;
     } else {

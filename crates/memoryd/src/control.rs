@@ -100,6 +100,20 @@ impl Service {
             }
             Request::MemorySync { action } => self.hooks.sync(action),
             Request::MemoryWhy { item } => self.why(&item),
+            Request::MemoryWhyFound { id } => {
+                // As a hit names it, with its source in front, or alone.
+                let honchos = id.rsplit_once(':').map_or(id.as_str(), |(_, id)| id);
+                match self.hooks.made(honchos) {
+                    Some(item) => self.why(&item),
+                    None => Refused::new(
+                        "unknown-item",
+                        "this agent has sent nothing under that id; run the same command where the agent runs \
+                         that wrote it",
+                    )
+                    .with_runbook(runbook::ITEM_UNKNOWN.anchor())
+                    .into(),
+                }
+            }
             Request::SessionDecide { session, decision } => self.hooks.decide(&session, decision),
         }
     }

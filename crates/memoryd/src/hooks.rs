@@ -25,6 +25,8 @@ pub trait SyncHooks: Send + Sync {
     fn notices(&self) -> Vec<control::Notice>;
     fn sync(&self, action: SyncAction) -> control::Reply;
     fn why(&self, item: &ItemId) -> control::Reply;
+    /// The item that made what Honcho has under this id.
+    fn made(&self, id: &str) -> Option<ItemId>;
     fn decide(&self, session: &SessionId, decision: OwnerDecision) -> control::Reply;
     /// Ends within a second or two; called once.
     fn stop(&self);
@@ -72,6 +74,10 @@ impl SyncHooks for NoHoncho {
             }
             Err(refused) => refused.into(),
         }
+    }
+
+    fn made(&self, _: &str) -> Option<ItemId> {
+        None
     }
 
     fn decide(&self, _: &SessionId, _: OwnerDecision) -> control::Reply {

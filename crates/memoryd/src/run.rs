@@ -173,6 +173,7 @@ fn honcho(
     let hooks = WithHoncho {
         keys: Box::new(read),
         handle,
+        ledger: dirs.state_of(NAME).join("honcho.jsonl"),
         store: Arc::clone(store),
         logs: logs.clone(),
     };

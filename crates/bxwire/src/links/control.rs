@@ -45,6 +45,10 @@ pub enum Request {
     MemoryWhy {
         item: ItemId,
     },
+    /// What became of what Honcho has under this id, which a hit shows: `fleet:ID`, or the id alone.
+    MemoryWhyFound {
+        id: String,
+    },
     /// The owner's word on turns that brokerd cannot vouch for.
     SessionDecide {
         session: SessionId,

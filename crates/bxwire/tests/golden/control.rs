@@ -66,6 +66,7 @@ fn requests(into: &mut Samples) {
             sync(SyncAction::Retry { item: item() }),
             sync(SyncAction::RetryAll {}),
         ],
+        MemoryWhyFound => [Request::MemoryWhyFound { id: "fleet:V1StGXR8_Z5jdHi6B-myT".into() }],
         MemoryWhy => [
             Request::MemoryWhy { item: item() },
             Request::MemoryWhy { item: ItemId::Edit(EditId(7)) },

@@ -5,5 +5,6 @@ mod decisions;
 mod doubt;
 mod edits;
 mod keys;
+mod made;
 mod outage;
 mod world;
