@@ -66,17 +66,22 @@ fn edit(json: String) -> Edit {
     Edit { json, label: CLEAN }
 }
 
+/// Each text has a canary in it, which no log and no ledger may hold.
 fn add(text: &str) -> Edit {
-    edit(format!(r#"{{"op":"add","about":"user","text":"{text}"}}"#))
+    edit(format!(
+        r#"{{"op":"add","about":"user","text":"canary: {text}"}}"#
+    ))
 }
 
 fn add_agent(text: &str) -> Edit {
-    edit(format!(r#"{{"op":"add","about":"agent","text":"{text}"}}"#))
+    edit(format!(
+        r#"{{"op":"add","about":"agent","text":"canary: {text}"}}"#
+    ))
 }
 
 fn replace(about: &str, with: &str) -> Edit {
     edit(format!(
-        r#"{{"op":"replace","about":"user","match":"{about}","text":"{with}"}}"#
+        r#"{{"op":"replace","about":"user","match":"{about}","text":"canary: {with}"}}"#
     ))
 }
 
@@ -87,7 +92,7 @@ fn remove(about: &str) -> Edit {
 }
 
 fn note(text: &str) -> Edit {
-    edit(format!(r#"{{"op":"note","text":"{text}"}}"#))
+    edit(format!(r#"{{"op":"note","text":"canary: {text}"}}"#))
 }
 
 fn tainted_note(text: &str) -> Edit {

@@ -31,9 +31,12 @@ impl EndOfDay {
         let _ = writeln!(text, "-- Honcho\n{}", renamed(&pretty, &names));
         let _ = writeln!(text, "-- outcomes");
         for entry in ledger.entries() {
-            let mut decided = entry.decided.clone();
-            decided.at = Millis(0);
-            let decided = serde_json::to_string(&decided).unwrap_or_default();
+            let mut decided = serde_json::to_value(&entry.decided).unwrap_or_default();
+            for member in decided.as_object_mut().into_iter().flatten() {
+                if member.1.as_str().and_then(Millis::parse).is_some() {
+                    *member.1 = Value::from("(then)");
+                }
+            }
             let states: Vec<_> = entry
                 .states
                 .iter()
@@ -76,6 +79,17 @@ impl EndOfDay {
             .collect();
         left.retain(|name| name.ends_with(".new") || name.ends_with(".unsynced"));
         let _ = writeln!(text, "-- left over: {left:?}");
+        let ledger = fs::read_to_string(world.memory_file("honcho.jsonl")).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "-- a text in the ledger: {}",
+            ledger.contains("canary")
+        );
+        let _ = writeln!(
+            text,
+            "-- a text in the log: {}",
+            world.said.contains("canary")
+        );
         if let control::Reply::Status(status) = status {
             let _ = writeln!(text, "-- notices: {:?}", status.notices);
         }

@@ -107,7 +107,14 @@ pub fn all(test: &str, wanted: &EndOfDay, cases: &[Case]) {
     thread::scope(|scope| {
         for _ in 0..JOBS {
             scope.spawn(|| {
-                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = cases.get(number) else {
+                        return;
+                    };
+                    if number % 100 == 0 {
+                        println!("{number} of {} days", cases.len());
+                    }
                     let problem = match panic::catch_unwind(AssertUnwindSafe(|| (case.live)())) {
                         Ok((end, met)) => {
                             missed.fetch_add(usize::from(!met), Ordering::Relaxed);

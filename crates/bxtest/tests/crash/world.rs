@@ -264,19 +264,19 @@ impl World {
         bodies.push(Body::User {
             turn,
             key: format!("k{turn}"),
-            text: format!("words {turn}"),
+            text: format!("canary words {turn}"),
             speaker: Some(speaker.clone()),
             origin: Origin::Interactive,
             label: Label::PRIVATE,
             source: None,
         });
-        self.log(session, bodies, &format!("words {turn}"));
+        self.log(session, bodies, &format!("canary words {turn}"));
         for edit in edits {
             self.edit(session, turn, speaker, edit);
         }
         let reply = Body::Assistant {
             turn,
-            text: format!("reply {turn}"),
+            text: format!("canary reply {turn}"),
             reasoning: None,
             calls: Vec::new(),
         };
@@ -287,7 +287,7 @@ impl World {
             reason: None,
             runbook: None,
         };
-        self.log(session, vec![reply, end], &format!("reply {turn}"));
+        self.log(session, vec![reply, end], &format!("canary reply {turn}"));
         self.due.push(ItemId::Turn {
             session: session.clone(),
             turn,
