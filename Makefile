@@ -1,6 +1,6 @@
 # Everything is cargo underneath; CARGO_TARGET_DIR is honoured.
 
-.PHONY: demo test crash bench up deny advisories
+.PHONY: demo test crash canary bench up deny advisories
 
 # Two agents, a Honcho and a model stand-in, no network: each step says what was checked.
 demo:
@@ -19,6 +19,17 @@ test:
 crash:
 	cargo build --locked --workspace --bins
 	BX_DAY=long cargo test --locked -p bxtest --test crash -- --nocapture
+
+# Every test again, keeping what the daemons log and those of their files that must hold no text: tests put a canary
+# into keys, texts and answers, and none may turn up. A failing test shows canaries too, so it fails here as well.
+canary:
+	cargo build --locked --workspace --bins
+	@kept=$$(mktemp -d) && \
+	{ BX_KEEP=$$kept cargo test --locked --workspace >$$kept/tests.out 2>&1 || { tail -n 40 $$kept/tests.out; exit 1; }; } && \
+	test -n "$$(ls $$kept/*.log)" && \
+	if grep -il canary $$kept/*.log $$kept/*.jsonl; then echo "a canary is in these files"; exit 1; fi && \
+	if grep -iv '^test \|Running\|Compiling\|warning' $$kept/tests.out | grep -i canary; then exit 1; fi && \
+	echo "no canary in $$(ls $$kept | wc -l) files" && rm -r $$kept
 
 deny:
 	@if cargo deny --version >/dev/null 2>&1; then \

@@ -4,7 +4,7 @@
 
 use std::{
     ffi::OsStr,
-    io::Read,
+    io::{Read, Write},
     os::unix::net::UnixDatagram,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -15,6 +15,7 @@ use std::{
 
 pub mod end_state;
 pub mod fleet;
+pub mod kept;
 pub mod look;
 pub mod scenario;
 pub mod world;
@@ -53,11 +54,9 @@ impl Home {
     /// When there is no room for it.
     #[must_use]
     pub fn new() -> Self {
-        // brokerd takes no root behind a link, and where temporary folders are may be behind one.
-        let place = std::env::temp_dir().canonicalize().expect("a folder");
         let folder = tempfile::Builder::new()
             .prefix("bx")
-            .tempdir_in(place)
+            .tempdir()
             .expect("a folder");
         let dirs = Dirs::under(folder.path());
         std::fs::create_dir_all(&dirs.config).expect("a folder");
@@ -136,6 +135,12 @@ impl Home {
     }
 }
 
+impl Drop for Home {
+    fn drop(&mut self) {
+        kept::files(self.path());
+    }
+}
+
 impl Default for Home {
     fn default() -> Self {
         Self::new()
@@ -163,9 +168,13 @@ impl Daemon {
         let log = Arc::new(Mutex::new(Vec::new()));
         let reader = child.stderr.take().map(|mut stderr| {
             let log = Arc::clone(&log);
+            let mut kept = kept::log(name, child.id());
             std::thread::spawn(move || {
                 let mut buffer = [0; 4096];
                 while let Ok(read @ 1..) = stderr.read(&mut buffer) {
+                    if let Some(kept) = &mut kept {
+                        kept.write_all(&buffer[..read]).expect("a log in BX_KEEP");
+                    }
                     log.lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .extend_from_slice(&buffer[..read]);
