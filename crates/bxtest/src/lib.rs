@@ -54,9 +54,11 @@ impl Home {
     /// When there is no room for it.
     #[must_use]
     pub fn new() -> Self {
+        // brokerd takes no root behind a link, and where temporary folders are may be behind one.
+        let place = std::env::temp_dir().canonicalize().expect("a folder");
         let folder = tempfile::Builder::new()
             .prefix("bx")
-            .tempdir()
+            .tempdir_in(place)
             .expect("a folder");
         let dirs = Dirs::under(folder.path());
         std::fs::create_dir_all(&dirs.config).expect("a folder");
