@@ -17,6 +17,7 @@ pub mod end_state;
 pub mod fleet;
 pub mod kept;
 pub mod look;
+pub mod recalls;
 pub mod scenario;
 pub mod world;
 

@@ -11,7 +11,9 @@ use std::{
 use bxtest::{
     Home,
     fleet::{Agent, DAEMONS, Ended, Fleet},
-    look, program, wait_for,
+    look, program,
+    recalls::{self, Far},
+    wait_for,
 };
 
 /// Starts of each daemon.
@@ -25,7 +27,10 @@ const TURNS: [usize; 3] = [1, 10, 100];
 const APPENDS: usize = 50;
 
 fn main() -> ExitCode {
-    match starts().and_then(|()| idle_and_turns()) {
+    match starts()
+        .and_then(|()| idle_and_turns())
+        .and_then(|()| recalls())
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             show(&format!("cannot go on: {why}"));
@@ -95,6 +100,24 @@ fn idle_and_turns() -> Result<(), String> {
     show(&format!("  together  {together:6.1} MiB"));
     fleet.stop_honcho();
     turns(&fleet)
+}
+
+/// A recall of the index alone, and what a Honcho in each state adds to it.
+fn recalls() -> Result<(), String> {
+    show(
+        "\nOne recall after the first, median (aim: a Honcho that does not answer adds under 5 ms)",
+    );
+    let mut floor = None;
+    for far in Far::ALL {
+        let middle = median(recalls::times(far)?);
+        let floor = *floor.get_or_insert(middle);
+        show(&format!(
+            "  {:<16} {middle:6.2} ms   {:+6.2} ms beside the index alone",
+            far.name(),
+            middle - floor
+        ));
+    }
+    Ok(())
 }
 
 /// What the turn left to do is done.
