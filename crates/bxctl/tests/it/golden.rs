@@ -94,7 +94,17 @@ fn memory_show_log_and_why() {
             text: "e1 · the bike is blue".into(),
             label: Label::PRIVATE,
         },
+        Request::MemoryAsk { arguments } if arguments.workspaces == ["own", "kitchen"] => {
+            Reply::Recalled {
+                text: "[memory] own, answered by Honcho:\n  It is blue.\nkitchen: unavailable"
+                    .into(),
+                label: Label::PRIVATE,
+            }
+        }
         Request::MemoryWhy { item } if item.to_string() == "e1" => Reply::Why(why(item)),
+        Request::MemoryWhyFound { id } if id == "fleet:V1StGXR8_Z5jdHi6B-myT" => {
+            Reply::Why(why("e1".parse().expect("an edit")))
+        }
         _ => Refused::new("unknown-item", "memory holds no such item").into(),
     });
     golden(&world, "memory-show", &["memory", "show"]);
@@ -106,7 +116,19 @@ fn memory_show_log_and_why() {
         "memory-recall",
         &["memory", "recall", "blue", "bike"],
     );
+    golden(
+        &world,
+        "memory-ask",
+        &[
+            "memory", "ask", "--in", "own", "--in", "kitchen", "what", "colour?",
+        ],
+    );
     golden(&world, "memory-why", &["memory", "why", "e1"]);
+    golden(
+        &world,
+        "memory-why-found",
+        &["memory", "why", "fleet:V1StGXR8_Z5jdHi6B-myT"],
+    );
     golden(
         &world,
         "memory-why-json",
