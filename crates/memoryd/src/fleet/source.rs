@@ -146,7 +146,16 @@ impl Source {
     pub fn down(&self) -> Option<Down> {
         match &*lock(&self.state) {
             State::Down(down) => Some(down.clone()),
-            State::Ready | State::Busy(_) => None,
+            State::Busy(until) => {
+                let late = Instant::now().checked_duration_since(*until)?;
+                let late = i64::try_from(late.as_millis()).unwrap_or(i64::MAX);
+                Some(Down {
+                    reason: "its last answer has not ended",
+                    since: Millis(Millis::now().0.saturating_sub(late)),
+                    key_refused: false,
+                })
+            }
+            State::Ready => None,
         }
     }
 

@@ -142,6 +142,11 @@ fn a_source_that_drips_holds_up_nobody_and_is_not_asked_again() {
         asked.iter().all(|record| !record.path.contains("/fleet/")),
         "{asked:?}"
     );
+    let notices = world.status().notices;
+    let named = notices
+        .iter()
+        .any(|notice| notice.text.contains("fleet") && notice.text.contains("has not ended"));
+    assert!(named, "{notices:?}");
 }
 
 #[test]
