@@ -50,6 +50,8 @@ pub enum Fault {
     Garbage,
     /// Carries the request out and answers with a body of this many bytes.
     Huge { bytes: usize },
+    /// Does nothing and answers 200 with this body.
+    Says { body: String },
     /// Loses everything that was stored, then serves the request.
     Forget,
 }

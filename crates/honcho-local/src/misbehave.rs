@@ -139,6 +139,12 @@ pub fn misbehave(shared: &Arc<Shared>, call: Call, number: u64, fault: Fault, re
                 shared.close(request);
             });
         }
+        Fault::Says { body } => {
+            controls.end(number, Some(200), true);
+            let mut bytes = head(200, "application/json", body.len()).into_bytes();
+            bytes.extend_from_slice(body.as_bytes());
+            shared.write_and_close(request, &bytes);
+        }
         Fault::Garbage => {
             let (status, kind, _) = encoded(&commit(shared, true));
             let body = b"<<< \xff\xfe not JSON at all >>>";
