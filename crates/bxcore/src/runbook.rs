@@ -70,6 +70,8 @@ entries! {
     RECALL_SOURCE_UNAVAILABLE = "recall-source-unavailable";
     HONCHO_WORKSPACE_CONFIG = "honcho-workspace-config";
     HONCHO_IN_DOUBT = "honcho-in-doubt";
+    HONCHO_ITEMS_GONE = "honcho-items-gone";
+    HONCHO_NOTHING_DERIVED = "honcho-nothing-derived";
     BROKER_STATE_UNAVAILABLE = "broker-state-unavailable";
     SESSION_NOT_SEEN = "session-not-seen";
 }

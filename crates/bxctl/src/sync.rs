@@ -4,7 +4,7 @@
 use std::{io::IsTerminal, thread, time::Duration};
 
 use bxcore::paths::Dirs;
-use bxwire::links::control::{ItemNote, Reply, Request, Sync, SyncAction, WorkspaceSync};
+use bxwire::links::control::{Health, ItemNote, Reply, Request, Sync, SyncAction, WorkspaceSync};
 use serde::Serialize;
 
 use crate::{
@@ -78,6 +78,7 @@ fn failed_only(sync: Sync) -> Sync {
         workspaces: Vec::new(),
         undecided: Vec::new(),
         skipped: Vec::new(),
+        health: None,
         ..sync
     }
 }
@@ -86,6 +87,7 @@ fn needs_attention(sync: &Sync) -> bool {
     let stuck = |w: &WorkspaceSync| w.waiting + w.failed + w.in_doubt > 0 || w.wait.is_some();
     sync.workspaces.iter().any(stuck)
         || !(sync.undecided.is_empty() && sync.failed.is_empty() && sync.in_doubt.is_empty())
+        || sync.health.iter().any(|health| !health.warnings.is_empty())
 }
 
 fn watch(dirs: &Dirs, json: bool) -> Result<Exit, Failure> {
@@ -157,6 +159,28 @@ fn shown(sync: &Sync, paint: Paint) -> String {
             .map(|(reason, count)| format!("{count} {}", one_line(reason)))
             .collect();
         text.push_str(&format!("kept here: {}\n", reasons.join(", ")));
+    }
+    if let Some(health) = &sync.health {
+        text.push_str(&healthy(health, paint));
+    }
+    text
+}
+
+/// How Honcho does with what it was sent, and what is wrong with it.
+fn healthy(health: &Health, paint: Paint) -> String {
+    let mut text = String::new();
+    if let (Some(at), Some(pending)) = (&health.asked_at, health.pending) {
+        let derives = match health.derives {
+            Some(false) => ", and it derives nothing",
+            Some(true) | None => "",
+        };
+        let at = render::time_to_the_second(at);
+        text += &format!("Honcho's queue: {pending} waiting at {at}{derives}\n");
+    }
+    for notice in &health.warnings {
+        let see = notice.runbook.as_deref().map(render::see);
+        let line = format!("{}{}", one_line(&notice.text), see.unwrap_or_default());
+        text += &format!("{}\n", paint.yellow(&line));
     }
     text
 }
@@ -285,6 +309,9 @@ fn json_lines(sync: &Sync) -> Result<String, Failure> {
             skipped: reason,
             count: *count,
         })?);
+    }
+    if let Some(health) = &sync.health {
+        text.push_str(&json_line(&serde_json::json!({ "health": health }))?);
     }
     Ok(text)
 }

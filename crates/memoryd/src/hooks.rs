@@ -59,6 +59,7 @@ impl SyncHooks for NoHoncho {
             failed: Vec::new(),
             in_doubt: Vec::new(),
             skipped: Vec::new(),
+            health: None,
         })
     }
 

@@ -6,8 +6,8 @@ use bxwire::{
     Cause, Class, Label, Refused, Speaker, Trust,
     links::{
         control::{
-            EditLine, Entry, ItemNote, MemoryFiles, Note, Notice, Reply, Request, Sync, Wait, Why,
-            WhyStep, WorkspaceSync,
+            EditLine, Entry, Health, ItemNote, MemoryFiles, Note, Notice, Reply, Request, Sync,
+            Wait, Why, WhyStep, WorkspaceSync,
         },
         turns::{self, SessionSummary, TurnEvent},
     },
@@ -238,6 +238,12 @@ fn calm() -> Sync {
         failed: Vec::new(),
         in_doubt: Vec::new(),
         skipped: vec![("no-speaker".into(), 2), ("secret-class".into(), 1)],
+        health: Some(Health {
+            asked_at: Some("2026-01-31T14:02:03Z".into()),
+            pending: Some(2),
+            derives: Some(true),
+            warnings: Vec::new(),
+        }),
     }
 }
 
@@ -284,6 +290,15 @@ fn stormy() -> Sync {
             "honcho-in-doubt",
         )],
         skipped: Vec::new(),
+        health: Some(Health {
+            asked_at: None,
+            pending: None,
+            derives: None,
+            warnings: vec![Notice {
+                text: "3 of 10 conclusions that were written are gone from Honcho".into(),
+                runbook: Some("honcho-items-gone".into()),
+            }],
+        }),
     }
 }
 
@@ -313,6 +328,7 @@ fn memory_sync_without_honcho() {
             configured: false,
             workspaces: Vec::new(),
             skipped: Vec::new(),
+            health: None,
             ..calm()
         })
     });

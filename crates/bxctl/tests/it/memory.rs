@@ -124,6 +124,7 @@ fn nothing() -> Sync {
         failed: Vec::new(),
         in_doubt: Vec::new(),
         skipped: Vec::new(),
+        health: None,
     }
 }
 
@@ -167,6 +168,7 @@ fn a_watch_shows_what_changed_and_ends_when_told() {
         let n = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         Reply::Sync(Sync {
             skipped: vec![("no-speaker".into(), n + 1)],
+            health: None,
             ..nothing()
         })
     });

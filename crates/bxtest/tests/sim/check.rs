@@ -6,6 +6,7 @@ use bxwire::{Class, EditId, ItemId, Label, SessionId, log};
 use memoryd::sync::{
     config::Role,
     decide::SkipReason,
+    health::Warning,
     ledger::{Entry, Ledger, Step, StepRef, StepState},
     outbox::Outbox,
 };
@@ -191,6 +192,18 @@ impl World {
         self.check_order();
         self.check_ids(ledger);
         self.check_undone(outbox);
+        self.check_health();
+    }
+
+    /// Nothing was lost here, so nothing is said to be; that nothing is derived is said unless Honcho says it.
+    fn check_health(&self) {
+        let outbox = self.outbox.as_ref().expect("memoryd runs");
+        for warning in outbox.health().warnings() {
+            assert!(
+                matches!(warning, Warning::NothingDerived { .. }) && !self.honcho.says_so,
+                "{warning:?}"
+            );
+        }
     }
 
     /// G1 and G5: a decision is never cleaner than one made at once would have been, and a trusted one names

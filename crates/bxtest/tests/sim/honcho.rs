@@ -7,7 +7,7 @@ use bxcore::clock::Millis;
 use bxwire::ItemId;
 use memoryd::sync::{
     config::Role,
-    request::{Answer, Failure, Message, Request},
+    request::{Answer, Failure, Message, Queue, Request},
 };
 
 use crate::random::Random;
@@ -41,6 +41,17 @@ pub struct Space {
     pub conclusions: Vec<Conclusion>,
 }
 
+impl Space {
+    /// Ids of what is there, newest first.
+    fn standing(&self, which: impl Fn(&Conclusion) -> bool) -> Vec<String> {
+        let found = self.conclusions.iter().rev();
+        found
+            .filter(|found| !found.deleted && which(found))
+            .map(|found| found.id.clone())
+            .collect()
+    }
+}
+
 #[derive(Debug)]
 pub struct Honcho {
     pub spaces: BTreeMap<Role, Space>,
@@ -48,6 +59,8 @@ pub struct Honcho {
     pub down: bool,
     /// The embedding provider is down: conclusions are 500, messages are taken.
     pub embedding_down: bool,
+    /// Nothing is ever derived here; whether it says so.
+    pub says_so: bool,
     pub key_refused: Option<Role>,
     /// Requests that are still being carried out although nobody waits for them.
     late: Vec<(Millis, Request)>,
@@ -69,6 +82,7 @@ impl Honcho {
             spaces,
             down: false,
             embedding_down: false,
+            says_so: random.one_in(2),
             key_refused: None,
             late: Vec::new(),
             ids: 0,
@@ -204,6 +218,7 @@ impl Honcho {
             return Ok(Answer::Created(ids));
         }
         let new_id = self.id();
+        let derives = !self.says_so;
         let space = self.space(role);
         Ok(match request {
             Request::Probe { .. } => Answer::Done,
@@ -302,6 +317,16 @@ impl Honcho {
                     None => return Err(gone),
                 }
                 Answer::Created(Vec::new())
+            }
+            Request::Queue { .. } => Answer::Queue(Queue {
+                pending: 0,
+                derives,
+            }),
+            Request::Standing { ids, .. } => {
+                Answer::Conclusions(space.standing(|found| ids.contains(&found.id)))
+            }
+            Request::NewConclusions { peer, .. } => {
+                Answer::Conclusions(space.standing(|found| found.peer == *peer))
             }
         })
     }

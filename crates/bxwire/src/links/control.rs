@@ -186,6 +186,26 @@ pub struct Sync {
     pub in_doubt: Vec<ItemNote>,
     /// Decided to go nowhere, by reason.
     pub skipped: Vec<(String, u64)>,
+    /// `None`: nothing was looked at yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
+}
+
+/// What Honcho makes of what it was sent, as far as memoryd has looked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    /// When Honcho was last asked about its queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<String>,
+    /// Pieces of work that it had not done then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<u64>,
+    /// `false`: it says itself that it derives nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub derives: Option<bool>,
+    /// What is wrong although nothing failed.
+    pub warnings: Vec<Notice>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

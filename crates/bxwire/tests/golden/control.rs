@@ -4,8 +4,8 @@ use bxwire::{
     Class, EditId, ItemId, Label, Link, Trust,
     links::{
         control::{
-            Control, EditLine, Entry, ItemNote, MemoryFiles, Note, Notice, OwnerDecision, Reply,
-            Request, Status, Sync, SyncAction, Wait, Why, WhyStep, WorkspaceSync,
+            Control, EditLine, Entry, Health, ItemNote, MemoryFiles, Note, Notice, OwnerDecision,
+            Reply, Request, Status, Sync, SyncAction, Wait, Why, WhyStep, WorkspaceSync,
         },
         memory_tools::{AskMemory, Recall},
     },
@@ -158,6 +158,15 @@ fn sync() -> Sync {
         failed: vec![note("refused", Some(422), "honcho-send-refused")],
         in_doubt: vec![note("no answer", None, "honcho-in-doubt")],
         skipped: vec![("secret".into(), 2)],
+        health: Some(Health {
+            asked_at: Some(AT.into()),
+            pending: Some(3),
+            derives: Some(true),
+            warnings: vec![Notice {
+                text: "3 of 10 conclusions that were written are gone from Honcho".into(),
+                runbook: Some("honcho-items-gone".into()),
+            }],
+        }),
     }
 }
 
@@ -185,6 +194,7 @@ fn replies(into: &mut Samples) {
         failed: Vec::new(),
         in_doubt: Vec::new(),
         skipped: Vec::new(),
+        health: None,
     };
     samples!(into, Control::NAME, ".reply", Reply {
         Status => [Reply::Status(status())],

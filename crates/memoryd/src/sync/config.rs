@@ -83,6 +83,8 @@ pub struct SyncLimits {
     /// Older than this, a conclusion that is not there may have been removed by dreaming.
     pub doubt_ms_max: Duration,
     pub broker_ms_max: Duration,
+    /// The day of the health checks: how often they are made at most, and how long nothing may be derived.
+    pub health_ms: Duration,
 }
 
 impl Default for SyncLimits {
@@ -97,6 +99,7 @@ impl Default for SyncLimits {
             hold_conclusions_ms: Duration::from_secs(180),
             doubt_ms_max: Duration::from_secs(6 * 3600),
             broker_ms_max: Duration::from_secs(5),
+            health_ms: Duration::from_secs(24 * 3600),
         }
     }
 }
@@ -124,6 +127,7 @@ impl SyncLimits {
             hold_conclusions_ms: ms("honcho_hold_conclusions_ms", usual.hold_conclusions_ms),
             doubt_ms_max: ms("honcho_doubt_ms_max", usual.doubt_ms_max),
             broker_ms_max: ms("broker_state_ms_max", usual.broker_ms_max),
+            health_ms: ms("honcho_health_ms", usual.health_ms),
         }
     }
 }

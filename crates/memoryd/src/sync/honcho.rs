@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::{
     config::{HonchoConfig, Role},
     naming::HonchoSession,
-    request::{Answer, Failure, Message, Request},
+    request::{Answer, Failure, Message, Queue, Request},
 };
 
 /// Messages on one page of a look-up: few enough that a page of the longest ones is under the client's cap.
@@ -33,7 +33,7 @@ const ANSWER_BYTES_MAX: u64 = 256 * 1024;
 pub struct Honcho {
     clients: BTreeMap<Role, Client>,
     keys: BTreeMap<Role, Secret>,
-    /// For `PUT`, which roncho does not have.
+    /// For what roncho does not have.
     own: ureq::Agent,
     config: HonchoConfig,
     installation: String,
@@ -155,6 +155,16 @@ impl Honcho {
                 .delete_conclusion(id)
                 .map(|()| Answer::Created(Vec::new()))
                 .map_err(|error| failure(&error)),
+            Request::Queue { role } => self.queue(*role),
+            Request::Standing { ids, .. } => newest(client, map(json!({"id": {"in": ids}}))),
+            Request::NewConclusions { peer, since, .. } => newest(
+                client,
+                map(json!({
+                    "observer_id": peer,
+                    "observed_id": peer,
+                    "created_at": {"gte": since.to_string()},
+                })),
+            ),
         }
     }
 
@@ -171,13 +181,36 @@ impl Honcho {
         }
     }
 
-    /// `PUT` merges the three switches into a workspace that was there before us.
-    fn repair(&self, role: Role) -> Result<Answer, Failure> {
-        let url = format!(
+    /// With our own client: a server that derives nothing says so in a member that roncho's model leaves out.
+    fn queue(&self, role: Role) -> Result<Answer, Failure> {
+        let url = self.url_of(role) + "/queue/status";
+        let mut request = self.own.get(&url).header("connection", "close");
+        if let Some(key) = self.keys.get(&role) {
+            request = request.header("authorization", format!("Bearer {}", key.expose()));
+        }
+        let status = json_of(request.call())?;
+        let count = |name: &str| status.get(name).and_then(Value::as_u64).unwrap_or(0);
+        Ok(Answer::Queue(Queue {
+            pending: count("pending_work_units") + count("in_progress_work_units"),
+            derives: match status.get("derivation") {
+                Some(Value::Bool(derives)) => *derives,
+                Some(Value::String(said)) => !said.starts_with("off"),
+                _ => true,
+            },
+        }))
+    }
+
+    fn url_of(&self, role: Role) -> String {
+        format!(
             "{}/v3/workspaces/{}",
             self.config.url.trim_end_matches('/'),
             self.config.workspace(role)
-        );
+        )
+    }
+
+    /// `PUT` merges the three switches into a workspace that was there before us.
+    fn repair(&self, role: Role) -> Result<Answer, Failure> {
+        let url = self.url_of(role);
         let body = json!({"configuration": all_off()}).to_string();
         let mut request = self
             .own
@@ -187,25 +220,7 @@ impl Honcho {
         if let Some(key) = self.keys.get(&role) {
             request = request.header("authorization", format!("Bearer {}", key.expose()));
         }
-        let mut answer = request.send(body.as_bytes()).map_err(|error| match error {
-            ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => Failure::NotReached {
-                kind: "cannot connect",
-            },
-            ureq::Error::Timeout(_) => unknown("no answer in time"),
-            _ => unknown("the connection broke"),
-        })?;
-        let status = answer.status().as_u16();
-        if !(200..300).contains(&status) {
-            return Err(by_status(status));
-        }
-        let workspace: Value = answer
-            .body_mut()
-            .with_config()
-            .limit(ANSWER_BYTES_MAX)
-            .read_to_string()
-            .ok()
-            .and_then(|text| serde_json::from_str(&text).ok())
-            .ok_or_else(|| unknown("an answer that cannot be read"))?;
+        let workspace = json_of(request.send(body.as_bytes()))?;
         let configuration = workspace.get("configuration").and_then(Value::as_object);
         Ok(Answer::Workspace {
             all_off: configuration.is_some_and(is_all_off),
@@ -319,6 +334,45 @@ fn find_conclusions(
         }
     }
     Ok(Answer::Conclusions(ids))
+}
+
+/// One page of conclusions, newest first.
+fn newest(client: &Client, filters: Map<String, Value>) -> Result<Answer, Failure> {
+    let options = ConclusionListOptions::new()
+        .page(1)
+        .size(CONCLUSIONS_PAGE_SIZE)
+        .filters(filters);
+    let page = client
+        .list_conclusions(&options)
+        .map_err(|error| failure(&error))?;
+    Ok(Answer::Conclusions(
+        page.items.into_iter().map(|found| found.id).collect(),
+    ))
+}
+
+/// The body of an answer to our own client.
+fn json_of(
+    answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+) -> Result<Value, Failure> {
+    let mut answer = answer.map_err(|error| match error {
+        ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => Failure::NotReached {
+            kind: "cannot connect",
+        },
+        ureq::Error::Timeout(_) => unknown("no answer in time"),
+        _ => unknown("the connection broke"),
+    })?;
+    let status = answer.status().as_u16();
+    if !(200..300).contains(&status) {
+        return Err(by_status(status));
+    }
+    answer
+        .body_mut()
+        .with_config()
+        .limit(ANSWER_BYTES_MAX)
+        .read_to_string()
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .ok_or_else(|| unknown("an answer that cannot be read"))
 }
 
 fn all_off() -> Map<String, Value> {

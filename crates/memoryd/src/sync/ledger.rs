@@ -1,7 +1,7 @@
 //! The ledger's lines and what they add up to: what was decided, what is waiting, what is where in Honcho.
 //! Pure; `worker` keeps the file. Holds references and ids, never memory text.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bxcore::clock::Millis;
 use bxwire::{ItemId, Label, SessionId, Speaker, links::session_state::SessionState};
@@ -240,6 +240,12 @@ pub struct Ledger {
     counts: BTreeMap<Role, Counts>,
     skipped: BTreeMap<SkipReason, u64>,
     failed: BTreeSet<StepRef>,
+    /// Honcho's ids of the conclusions that were ever written.
+    concluded: HashSet<String>,
+    /// The last step of each role that made something which was not taken back since.
+    last_sent: BTreeMap<Role, StepRef>,
+    /// When the first turn went to the trusted workspace.
+    turns_since: Option<Millis>,
 }
 
 impl Ledger {
@@ -264,13 +270,14 @@ impl Ledger {
                     self.set(step, StepState::Trying(*at))?;
                 }
             }
-            Line::Sent { steps, .. } => {
+            Line::Sent { at, steps } => {
                 for sent in steps {
                     let state = StepState::Sent {
                         ids: sent.ids.clone(),
                         found: sent.found,
                     };
                     self.set(&sent.step, state)?;
+                    self.note_sent(sent, *at);
                 }
             }
             Line::NotSent { steps, .. } => {
@@ -379,6 +386,26 @@ impl Ledger {
         }
         *known = state;
         Ok(())
+    }
+
+    fn note_sent(&mut self, sent: &SentStep, at: Millis) {
+        let Some((place, step)) = self.place(&sent.step).zip(self.step(&sent.step).cloned()) else {
+            return;
+        };
+        match step {
+            Step::Unconclude { of } => {
+                if self.last_sent.get(&place.role) == Some(&of) {
+                    self.last_sent.remove(&place.role);
+                }
+                return;
+            }
+            Step::Conclude { .. } => self.concluded.extend(sent.ids.iter().cloned()),
+            Step::Messages { .. } if place.role == Role::Trusted => {
+                self.turns_since.get_or_insert(at);
+            }
+            Step::Messages { .. } | Step::Note { .. } | Step::Retract { .. } => {}
+        }
+        self.last_sent.insert(place.role, sent.step.clone());
     }
 
     /// Where a step is done: what takes something back, where that is.
@@ -497,14 +524,41 @@ impl Ledger {
         self.slot_roles.get(slot).copied()
     }
 
-    /// Whether Honcho's id is recorded for some step, so that a look-up does not take it for another's.
+    /// Whether a conclusion's id is recorded for some step, so that a look-up does not take it for another's.
     #[must_use]
     pub fn knows(&self, id: &str) -> bool {
-        self.entries.values().any(|entry| {
-            entry.states.iter().any(
-                |state| matches!(state, StepState::Sent { ids, .. } if ids.iter().any(|known| known == id)),
-            )
-        })
+        self.concluded.contains(id)
+    }
+
+    /// The last step of a role that made something which was not taken back since.
+    #[must_use]
+    pub fn last_sent(&self, role: Role) -> Option<&StepRef> {
+        self.last_sent.get(&role)
+    }
+
+    /// When the first turn went to the trusted workspace.
+    #[must_use]
+    pub fn turns_since(&self) -> Option<Millis> {
+        self.turns_since
+    }
+
+    /// Ids of conclusions that Honcho should hold, the newest `most`.
+    #[must_use]
+    pub fn standing(&self, most: usize) -> Vec<String> {
+        let mut held: Vec<_> = self
+            .slots
+            .values()
+            .filter(|step| matches!(self.step(step), Some(Step::Conclude { .. })))
+            .filter_map(|step| match self.state(step)? {
+                StepState::Sent { ids, .. } => {
+                    Some((self.entry(&step.item)?.order, step.step, ids))
+                }
+                _ => None,
+            })
+            .collect();
+        held.sort_unstable();
+        let newest = held.into_iter().rev().take(most);
+        newest.flat_map(|(_, _, ids)| ids).cloned().collect()
     }
 }
 
@@ -590,7 +644,9 @@ mod tests {
         };
         ledger.apply(&sent).unwrap();
         assert_eq!(ledger.open_at(&place).count(), 1);
-        assert!(ledger.knows("m1") && !ledger.knows("m2"));
+        assert_eq!(ledger.last_sent(Role::Trusted), Some(&step(&one)));
+        assert_eq!(ledger.turns_since(), Some(Millis(2)));
+        assert!(!ledger.knows("m1"), "it is no conclusion");
         let counts = ledger.counts(Role::Trusted);
         assert_eq!((counts.decided, counts.open, counts.sent), (2, 1, 1));
         let failed = Line::Failed {

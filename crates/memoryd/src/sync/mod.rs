@@ -4,6 +4,7 @@
 pub mod config;
 pub mod decide;
 pub mod handle;
+pub mod health;
 pub mod honcho;
 pub mod hooks;
 pub mod ledger;

@@ -19,6 +19,7 @@ use bxwire::{
 use super::{
     config::{HonchoConfig, Role, SyncLimits},
     decide::{self, Decision, LastLook, TurnFacts, WaitReason},
+    health::{Health, Warning},
     ledger::{Decided, Ledger, Line, Place, SentStep, Step, StepRef, StepState},
     mirror::{self, EditBrief},
     naming::{self, HonchoSession},
@@ -126,6 +127,9 @@ pub enum Event {
     BrokerBack,
     AppendsFail,
     AppendsWork,
+    /// Nothing failed, and yet something is wrong.
+    Unhealthy(Warning),
+    Healthy(Warning),
 }
 
 /// What is remembered of an open step in this run.
@@ -209,6 +213,9 @@ pub struct Outbox {
     trouble: HashMap<StepRef, Trouble>,
     /// Successes of each lane in this run.
     successes: HashMap<(Role, bool), u64>,
+    health: Health,
+    /// A look at what was sent before, on its way; nothing hangs on it.
+    checking: Option<Request>,
     random: u64,
     events: Vec<Event>,
 }
@@ -218,6 +225,8 @@ impl Outbox {
     #[must_use]
     pub fn new(config: HonchoConfig, ledger: Ledger, seed: u64) -> Self {
         Self {
+            health: Health::new(&ledger),
+            checking: None,
             config,
             ledger,
             undecided: BTreeMap::new(),
@@ -257,6 +266,11 @@ impl Outbox {
     #[must_use]
     pub fn broker_outage(&self) -> Option<&Outage> {
         self.broker.as_ref()
+    }
+
+    #[must_use]
+    pub fn health(&self) -> &Health {
+        &self.health
     }
 
     /// Whether a step is in doubt: tried, without an answer, and not on its way.
@@ -379,13 +393,22 @@ impl Outbox {
             } else if self.decide_without_broker(now) {
             } else if let Some(session) = self.due_session(now) {
                 self.job = Some(Job::Decide(session));
-            } else if self.flying.is_some() {
+            } else if self.flying.is_some() || self.checking.is_some() {
                 return Task::Wait(None);
             } else {
                 let (sending, wake) = self.choose(now);
                 match sending {
                     Some(sending) => self.job = Some(Job::Send(sending)),
-                    None => return Task::Wait(self.wake(wake)),
+                    None => match self
+                        .health
+                        .next(&self.config, &self.ledger, &self.spaces, now)
+                    {
+                        Some(request) => {
+                            self.checking = Some(request.clone());
+                            return Task::Call(Box::new(request));
+                        }
+                        None => return Task::Wait(self.wake(wake)),
+                    },
                 }
             }
         }
@@ -465,8 +488,13 @@ impl Outbox {
                 .unwrap_or_else(|misfit| panic!("a line of our own does not fit: {misfit}"));
             match line {
                 Line::Decided(decided) => self.forget_undecided(&decided.item),
-                Line::Sent { steps, .. } => {
+                Line::Sent { at, steps } => {
                     for sent in steps {
+                        if let (Some(place), Some(step)) =
+                            (self.ledger.place(&sent.step), self.ledger.step(&sent.step))
+                        {
+                            self.health.sent(&place, step, *at);
+                        }
                         self.trouble.remove(&sent.step);
                     }
                 }
@@ -518,7 +546,8 @@ impl Outbox {
             .as_ref()
             .filter(|_| !self.ask.is_empty())
             .map(|outage| outage.next);
-        [places, broker].into_iter().flatten().min()
+        let health = self.health.wake(&self.spaces);
+        [places, broker, health].into_iter().flatten().min()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is asked of Honcho and what it answers, as values. `outbox` makes requests, `honcho` carries them
 //! out, the simulation answers them.
 
+use bxcore::clock::Millis;
 use bxwire::ItemId;
 
 use super::{config::Role, naming::HonchoSession};
@@ -71,6 +72,21 @@ pub enum Request {
         role: Role,
         id: String,
     },
+    /// What Honcho has still to do.
+    Queue {
+        role: Role,
+    },
+    /// Which of these conclusions are there.
+    Standing {
+        role: Role,
+        ids: Vec<String>,
+    },
+    /// The newest conclusions of a peer about itself, none older than that.
+    NewConclusions {
+        role: Role,
+        peer: String,
+        since: Millis,
+    },
 }
 
 impl Request {
@@ -86,7 +102,10 @@ impl Request {
             | Self::FindMessages { role, .. }
             | Self::Conclude { role, .. }
             | Self::FindConclusions { role, .. }
-            | Self::Unconclude { role, .. } => *role,
+            | Self::Unconclude { role, .. }
+            | Self::Queue { role }
+            | Self::Standing { role, .. }
+            | Self::NewConclusions { role, .. } => *role,
         }
     }
 }
@@ -103,8 +122,18 @@ pub enum Answer {
     Created(Vec<String>),
     /// What was found of each item: part and id.
     Messages(Vec<(ItemId, usize, String)>),
-    /// Ids of equal conclusions, newest first.
+    /// Ids of the conclusions that were asked for, newest first.
     Conclusions(Vec<String>),
+    Queue(Queue),
+}
+
+/// What Honcho says of its own work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queue {
+    /// Pieces of work waiting or in progress.
+    pub pending: u64,
+    /// `false`: it says that it derives nothing.
+    pub derives: bool,
 }
 
 /// No usable answer. A kind and a status, never a body.

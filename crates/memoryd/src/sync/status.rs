@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bxcore::{clock::Millis, runbook};
 use bxwire::{
     ItemId,
-    links::control::{ItemNote, Notice, Sync, Wait, Why, WhyStep, WorkspaceSync},
+    links::control::{Health, ItemNote, Notice, Sync, Wait, Why, WhyStep, WorkspaceSync},
 };
 
 use super::{
@@ -81,7 +81,29 @@ pub fn sync(outbox: &Outbox, now: Millis) -> Sync {
             .map(|(reason, count)| (reason.words().into(), count))
             .collect(),
         workspaces,
+        health: health(outbox),
     }
+}
+
+fn health(outbox: &Outbox) -> Option<Health> {
+    let health = outbox.health();
+    let warnings: Vec<_> = health
+        .warnings()
+        .map(|warning| Notice {
+            text: warning.text(),
+            runbook: Some(warning.runbook().anchor().into()),
+        })
+        .collect();
+    let queue = health.queue();
+    if queue.is_none() && warnings.is_empty() {
+        return None;
+    }
+    Some(Health {
+        asked_at: queue.map(|(at, _)| at.to_string()),
+        pending: queue.map(|(_, queue)| queue.pending),
+        derives: queue.map(|(_, queue)| queue.derives),
+        warnings,
+    })
 }
 
 fn workspace(outbox: &Outbox, role: Role) -> WorkspaceSync {
@@ -340,6 +362,7 @@ pub fn notices(outbox: &Outbox, now: Millis) -> Vec<Notice> {
             &sync.undecided[0].runbook,
         );
     }
+    notices.extend(sync.health.into_iter().flat_map(|health| health.warnings));
     notices
 }
 

@@ -555,6 +555,12 @@ impl Worker {
                     runbook::APPEND_FAILED
                 ),
                 Event::AppendsWork => tracing::info!("the ledger can be written again"),
+                Event::Unhealthy(warning) => {
+                    tracing::warn!("{}; see {}", warning.text(), warning.runbook());
+                }
+                Event::Healthy(warning) => {
+                    tracing::info!("holds no longer: {}", warning.text());
+                }
             }
         }
     }

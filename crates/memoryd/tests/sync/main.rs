@@ -4,6 +4,7 @@
 mod decisions;
 mod doubt;
 mod edits;
+mod health;
 mod keys;
 mod made;
 mod outage;

@@ -56,6 +56,8 @@ pub struct World {
     broker: Option<listen::Server>,
     daemon: Option<Daemon>,
     pub extra: String,
+    /// More keys under `[limits]`.
+    pub limits: &'static str,
     /// Items made so far: nothing has settled before each of them is decided.
     made: std::cell::RefCell<Vec<String>>,
     /// Everything memoryd ever wrote to stderr.
@@ -74,6 +76,15 @@ impl World {
         world
     }
 
+    /// `limits` are more keys under `[limits]`.
+    pub fn limited(limits: &'static str) -> Self {
+        let mut world = Self::stopped("");
+        world.limits = limits;
+        world.configure();
+        world.start();
+        world
+    }
+
     pub fn stopped(extra: &str) -> Self {
         let home = Home::new();
         let honcho =
@@ -85,6 +96,7 @@ impl World {
             broker: None,
             daemon: None,
             extra: extra.into(),
+            limits: "",
             made: std::cell::RefCell::default(),
             said: String::new(),
         };
@@ -99,8 +111,8 @@ impl World {
             "memoryd",
             &format!(
                 "[honcho]\nurl = \"{url}\"\nagent = \"boxmaker\"\nowner = \"owner\"\ntrusted = \"b-trusted\"\n\
-                 untrusted = \"b-untrusted\"\nfleet = \"fleet\"\n{}{LIMITS}",
-                self.extra
+                 untrusted = \"b-untrusted\"\nfleet = \"fleet\"\n{}{LIMITS}{}",
+                self.extra, self.limits
             ),
         );
     }
@@ -248,10 +260,10 @@ impl World {
         fs::write(path, lines).expect("a log");
     }
 
-    fn memory(&self, request: &memory::Request) {
+    pub fn memory(&self, request: &memory::Request) -> memory::Reply {
         let path = self.home.dirs.memory_socket();
         let mut client = Client::<Memory>::connect(&path, ANSWER_MS_MAX).expect("memoryd");
-        client.call(request).expect("an answer");
+        client.call(request).expect("an answer")
     }
 
     /// The memory tool, in a session with this label; the edit it made.

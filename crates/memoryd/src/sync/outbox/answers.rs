@@ -4,6 +4,9 @@ use super::*;
 
 impl Outbox {
     pub(super) fn called(&mut self, result: Result<Answer, Failure>, now: Millis) {
+        if let Some(request) = self.checking.take() {
+            return self.checked(&request, result, now);
+        }
         let Some(sending) = self.flying.take() else {
             return;
         };
@@ -48,6 +51,14 @@ impl Outbox {
             (_, Err(failure)) => self.read_failed(&sending, failure, now),
             (_, Ok(_)) => {}
         }
+    }
+
+    fn checked(&mut self, request: &Request, result: Result<Answer, Failure>, now: Millis) {
+        let (began, ended) = self
+            .health
+            .answered(request, result, &self.config, &self.ledger, now);
+        self.events.extend(began.into_iter().map(Event::Unhealthy));
+        self.events.extend(ended.into_iter().map(Event::Healthy));
     }
 
     pub(super) fn space_mut(&mut self, role: Role) -> &mut Space {
@@ -176,7 +187,9 @@ impl Outbox {
                     .cloned()
                     .into_iter()
                     .collect(),
-                Answer::Done | Answer::Workspace { .. } | Answer::Created(_) => Vec::new(),
+                Answer::Done | Answer::Workspace { .. } | Answer::Created(_) | Answer::Queue(_) => {
+                    Vec::new()
+                }
             };
             if !ids.is_empty() {
                 lines.push(Line::Sent {
