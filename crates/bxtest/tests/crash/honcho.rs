@@ -6,6 +6,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use bxtest::program;
@@ -51,7 +52,10 @@ impl Honcho {
     fn stopped() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         Self {
-            options: Options::at(folder.path().join("honcho.sqlite")),
+            options: Options {
+                listen: own_address(),
+                ..Options::at(folder.path().join("honcho.sqlite"))
+            },
             running: Running::No,
             is_program: false,
             point: None,
@@ -171,6 +175,24 @@ impl Drop for Honcho {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// A loopback address that nobody else uses: while a Honcho is away, another on the same address could be given its
+/// port, and would get what is meant for it.
+fn own_address() -> SocketAddr {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let part = |n: u32| u8::try_from(n % 250 + 1).unwrap_or(1);
+    let process = std::process::id();
+    SocketAddr::from((
+        [
+            127,
+            part(process),
+            part(process / 250 * 17 + number / 250),
+            part(number),
+        ],
+        0,
+    ))
 }
 
 /// The address in its first line; `None`: it ended without one.
