@@ -15,7 +15,7 @@ test:
 	cargo test --locked --workspace
 	@$(MAKE) --no-print-directory deny
 
-# The crash tests of `make test` again, with a longer day and every point of it: half an hour on two cores.
+# The crash tests of `make test` again, with a longer day and every point of it: about an hour on two cores.
 crash:
 	cargo build --locked --workspace --bins
 	BX_DAY=long cargo test --locked -p bxtest --test crash -- --nocapture
