@@ -251,14 +251,15 @@ pub enum Session {
 }
 
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("fate").required(true))]
 pub struct Decide {
     /// The session's id
     pub session: SessionId,
     /// Send them to the untrusted workspace
-    #[arg(long, required_unless_present = "skip", conflicts_with = "skip")]
+    #[arg(long, group = "fate")]
     pub untrusted: bool,
     /// Send them nowhere
-    #[arg(long)]
+    #[arg(long, group = "fate")]
     pub skip: bool,
 }
 
@@ -280,5 +281,21 @@ mod tests {
             parsed.unwrap().home.home.as_deref(),
             Some(std::path::Path::new("/x"))
         );
+    }
+
+    #[test]
+    fn decide_names_both_of_its_ways() {
+        let error = Arguments::try_parse_from(["bxctl", "session", "decide"]).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("<--untrusted|--skip>"), "{said}");
+        let both = [
+            "bxctl",
+            "session",
+            "decide",
+            "--skip",
+            "--untrusted",
+            "20260131-abcdefghij12",
+        ];
+        assert!(Arguments::try_parse_from(both).is_err());
     }
 }
