@@ -26,6 +26,8 @@ impl Model {
     /// `url` without the path, such as `http://127.0.0.1:8080`.
     pub fn new(url: &str, name: &str, key: Option<String>) -> Self {
         let agent = ureq::Agent::config_builder()
+            // The environment's proxy would be handed the key and the texts.
+            .proxy(None)
             .timeout_global(Some(ANSWER_MAX))
             .build()
             .into();
