@@ -16,3 +16,4 @@ pub mod report;
 pub mod runbook;
 pub mod sealed;
 pub mod secrets;
+pub mod url;

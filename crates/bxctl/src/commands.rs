@@ -4,8 +4,6 @@ use bxcore::paths::HomeArgs;
 use bxwire::{EditId, ItemId, SessionId};
 use clap::{Args, Parser, Subcommand};
 
-use crate::up::files::check;
-
 const EXITS: &str = "\
 Exit codes: 0 done; 1 done, and something needs you; 2 wrong usage; 69 a daemon cannot be reached;
 74 a file or the terminal cannot be used; 77 refused; 78 the configuration is wrong.
@@ -62,10 +60,10 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct Up {
     /// Use this OpenAI-compatible model server, for example http://127.0.0.1:8080/v1
-    #[arg(long, value_name = "URL", value_parser = check)]
+    #[arg(long, value_name = "URL")]
     pub model_url: Option<String>,
     /// Use this Honcho; its keys go into memoryd.toml as [secrets.honcho_trusted] file = "…"
-    #[arg(long, value_name = "URL", value_parser = check)]
+    #[arg(long, value_name = "URL")]
     pub honcho_url: Option<String>,
     /// Open no chat: run until Ctrl-C or SIGTERM
     #[arg(long)]

@@ -9,6 +9,7 @@ use bxcore::{
     report::Actionable,
     runbook::{self, Runbook},
     secrets::{Secret, SecretError, Source},
+    url::is_plain,
 };
 use bxwire::Speaker;
 
@@ -141,15 +142,7 @@ fn read(root: &mut Section<'_>) -> (Config, Option<Source>) {
 
 fn model(section: &mut Section<'_>) -> ModelConfig {
     let url = section.required("url").unwrap_or_default();
-    let rest = url
-        .strip_prefix("http://")
-        .or_else(|| url.strip_prefix("https://"));
-    let plain = rest.is_some_and(|rest| {
-        !rest.is_empty()
-            && rest.chars().all(|c| c.is_ascii_graphic())
-            && !rest.contains(['@', '?', '#'])
-    });
-    if !url.is_empty() && !plain {
+    if !url.is_empty() && !is_plain(&url) {
         section.problem(
             "url",
             "must be an http:// or https:// address without a name, query or fragment",

@@ -3,7 +3,7 @@
 
 use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt, path::Path};
 
-use bxcore::{paths::Dirs, replace::replace};
+use bxcore::{paths::Dirs, replace::replace, url};
 
 use crate::failure::Failure;
 
@@ -87,6 +87,9 @@ pub struct Kept {
     section: &'static str,
     flag: &'static str,
     template: &'static str,
+    /// The daemon's own rule for it.
+    fits: fn(&str) -> bool,
+    must_be: &'static str,
 }
 
 pub const MODEL: Kept = Kept {
@@ -94,6 +97,8 @@ pub const MODEL: Kept = Kept {
     section: "model",
     flag: "--model-url",
     template: LOOPD,
+    fits: url::is_plain,
+    must_be: "an http:// or https:// address without a name, query or fragment",
 };
 
 pub const HONCHO: Kept = Kept {
@@ -101,9 +106,26 @@ pub const HONCHO: Kept = Kept {
     section: "honcho",
     flag: "--honcho-url",
     template: MEMORYD,
+    fits: url::is_origin,
+    must_be: "http://HOST[:PORT] or https://HOST[:PORT], without a path",
 };
 
 impl Kept {
+    /// Checks a flag's url as the daemon will, before anything is written or started. A wrong one is not quoted: it
+    /// may hold a password.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`].
+    pub fn check(self, url: Option<&str>) -> Result<(), Failure> {
+        match url {
+            Some(url) if !(self.fits)(url) => Err(Failure::Usage(format!(
+                "{} must be {}",
+                self.flag, self.must_be
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Where the server is, by the file and the flag.
     ///
     /// # Errors
@@ -202,25 +224,9 @@ fn url_of(text: &str, section: &str) -> Option<String> {
     Some(file.get(section)?.get("url")?.as_str()?.to_owned())
 }
 
-/// What stands between the quotes of a TOML string. A url has no control characters ([`check`]).
+/// What stands between the quotes of a TOML string. A url has no control characters ([`Kept::check`]).
 fn quoted(url: &str) -> String {
     url.replace('\\', "\\\\").replace('"', "\\\"")
-}
-
-/// A url of `--model-url` or `--honcho-url`, checked before anything starts.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn check(url: &str) -> Result<String, String> {
-    let scheme = ["http://", "https://"];
-    let rest = scheme.iter().find_map(|scheme| url.strip_prefix(scheme));
-    match rest {
-        None | Some("") => Err("a url begins with http:// or https:// and a host".into()),
-        Some(_) if url.chars().any(|c| c.is_control() || c.is_whitespace()) => {
-            Err("a url has no spaces".into())
-        }
-        Some(_) => Ok(url.into()),
-    }
 }
 
 /// The text with another url under `[section]`; `None` when there is no such line.

@@ -15,6 +15,7 @@ use std::{
 use bxcore::{
     daemon::{LockError, StateLock},
     paths::{Dirs, HomeArgs, make_private},
+    url,
 };
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -62,6 +63,8 @@ pub enum Event {
 /// # Errors
 /// What kept it from starting, or which part died.
 pub fn run(home: &HomeArgs, dirs: &Dirs, arguments: &commands::Up) -> Result<Exit, Failure> {
+    MODEL.check(arguments.model_url.as_deref())?;
+    HONCHO.check(arguments.honcho_url.as_deref())?;
     let longest = dirs.state_socket();
     if longest.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
         return Err(Failure::PathTooLong {
@@ -192,9 +195,12 @@ fn server(
         }
         Server::Given(url) => {
             kept.write(dirs, url)?;
-            line(what, url);
+            line(what, url::shown(url));
         }
-        Server::Theirs(url) => line(what, &format!("{url} (from your configuration)")),
+        Server::Theirs(url) => line(
+            what,
+            &format!("{} (from your configuration)", url::shown(url)),
+        ),
         Server::Nowhere => line(what, "none in your configuration"),
     }
     Ok(())

@@ -249,10 +249,38 @@ fn a_file_of_the_owners_is_kept_and_wins_over_a_stand_in() {
 }
 
 #[test]
-fn a_url_that_is_none_is_wrong_usage() {
+fn a_url_that_its_daemon_would_refuse_is_wrong_usage_and_is_neither_shown_nor_written() {
     let world = World::new();
-    let ran = world.bxctl(&["up", "--model-url", "localhost:8080"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let bad = [
+        ["--model-url", "localhost:8080/canary"],
+        ["--model-url", "http://canary:canary@127.0.0.1:1/v1"],
+        ["--model-url", "http://127.0.0.1:1/v1?key=canary"],
+        ["--honcho-url", "http://canary:canary@127.0.0.1:1"],
+        ["--honcho-url", "http://127.0.0.1:1/canary"],
+    ];
+    for flag in bad {
+        let ran = world.bxctl(&[&["up", "--no-chat"], &flag[..]].concat());
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(
+            ran.stderr.contains(flag[0]) && !ran.stderr.contains("canary"),
+            "{ran:?}"
+        );
+    }
+    for daemon in ["loopd", "memoryd"] {
+        assert!(!world.home.dirs.config_file(daemon).exists());
+    }
+}
+
+#[test]
+fn a_url_of_the_owners_file_that_holds_a_password_is_not_shown() {
+    let world = World::new();
+    let theirs = "[model]\nurl = \"http://canary:canary@127.0.0.1:1/v1?key=canary\"\n";
+    world.home.configure("loopd", theirs);
+    let ran = world.bxctl(&["up", "--no-chat"]);
+    assert_eq!(ran.code, Some(78), "{ran:?}");
+    assert!(ran.stderr.contains("from your configuration"), "{ran:?}");
+    assert!(!ran.stderr.contains("canary"), "{ran:?}");
+    assert_eq!(running(&world), [0; 0]);
 }
 
 #[test]
