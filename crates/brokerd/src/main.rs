@@ -8,9 +8,9 @@ use clap::Parser;
 #[command(version)]
 struct Arguments {
     #[command(flatten)]
-    home: bxcore::paths::HomeArgs,
+    daemon: bxcore::paths::DaemonArgs,
 }
 
 fn main() -> std::process::ExitCode {
-    brokerd::run(&Arguments::parse().home)
+    brokerd::run(&Arguments::parse().daemon)
 }

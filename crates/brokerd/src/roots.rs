@@ -208,7 +208,10 @@ pub fn check(path: &Path, own: &Dirs) -> Result<OwnedFd, RootError> {
         return Err(RootError::NotFolder);
     }
     let real = std::fs::canonicalize(path).map_err(|_| RootError::Closed)?;
-    for folder in [&own.config, &own.state, &own.run] {
+    for folder in [&own.config, &own.state, &own.run]
+        .into_iter()
+        .chain(&own.file)
+    {
         let folder = real_or_named(folder);
         if real.starts_with(&folder) || folder.starts_with(&real) {
             return Err(RootError::Own);
@@ -324,7 +327,12 @@ pub(crate) mod tests {
     fn folders_that_cannot_be_a_root() {
         let home = home();
         let etc = Path::new("/etc").canonicalize().unwrap();
-        let own = Dirs::under(home.path());
+        let own_file = home.path().join("etc-bx");
+        let own = Dirs {
+            file: Some(own_file.join("brokerd.toml")),
+            ..Dirs::under(home.path())
+        };
+        std::fs::create_dir(&own_file).unwrap();
         for folder in [&own.config, &own.state, &own.run] {
             std::fs::create_dir(folder).unwrap();
         }
@@ -365,6 +373,7 @@ pub(crate) mod tests {
                 Some(RootError::Link { real: fine.clone() }),
             ),
             (fine, None),
+            (own_file, Some(RootError::Own)),
         ];
         for (path, want) in rows {
             assert_eq!(check(&path, &own).err(), want, "{}", path.display());

@@ -9,7 +9,7 @@ use std::{
 use bxcore::{
     daemon::{self, EXIT_IO, STOP_MS_MAX, Signal, StateLock},
     listen, notify,
-    paths::{Dirs, HomeArgs},
+    paths::{DaemonArgs, Dirs},
     report::{self, Actionable},
 };
 
@@ -20,10 +20,10 @@ const STOP_RESERVE_MS: Duration = Duration::from_millis(500);
 
 /// Runs the daemon to its end.
 #[must_use]
-pub fn run(home: &HomeArgs) -> ExitCode {
+pub fn run(arguments: &DaemonArgs) -> ExitCode {
     daemon::start_logging();
     daemon::end_on_panic();
-    match serve(Dirs::of(home)) {
+    match serve(Dirs::of_daemon(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(code) => code,
     }

@@ -22,12 +22,33 @@ pub struct HomeArgs {
     pub home: Option<PathBuf>,
 }
 
+/// The options every daemon has.
+#[derive(Debug, Clone, Default, Args)]
+pub struct DaemonArgs {
+    #[command(flatten)]
+    pub home: HomeArgs,
+    /// Read this file instead of the daemon's own in the configuration folder
+    #[arg(long, value_name = "FILE", value_parser = existing)]
+    pub config: Option<PathBuf>,
+}
+
+/// A missing file reads as an empty one; one that somebody names has to be there.
+fn existing(path: &str) -> Result<PathBuf, String> {
+    let path = std::path::absolute(path).map_err(|error| error.to_string())?;
+    match path.is_file() {
+        true => Ok(path),
+        false => Err("there is no such file".into()),
+    }
+}
+
 /// The three roots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dirs {
     pub config: PathBuf,
     pub state: PathBuf,
     pub run: PathBuf,
+    /// Stands in for this daemon's own file in `config`.
+    pub file: Option<PathBuf>,
 }
 
 impl Dirs {
@@ -39,6 +60,7 @@ impl Dirs {
             config: home.join("config"),
             state: home.join("state"),
             run: home.join("run"),
+            file: None,
         }
     }
 
@@ -53,6 +75,7 @@ impl Dirs {
                 config: "/etc/boxmaker".into(),
                 state: "/var/lib/boxmaker".into(),
                 run: "/run/boxmaker".into(),
+                file: None,
             };
         }
         let home = PathBuf::from(env::var_os("HOME").unwrap_or_else(|| "/".into()));
@@ -73,13 +96,26 @@ impl Dirs {
             config: xdg("XDG_CONFIG_HOME", ".config"),
             state,
             run,
+            file: None,
         }
     }
 
-    /// A daemon's configuration file.
+    /// [`Dirs::of`], and the file a daemon was told to read.
+    #[must_use]
+    pub fn of_daemon(args: &DaemonArgs) -> Self {
+        Self {
+            file: args.config.clone(),
+            ..Self::of(&args.home)
+        }
+    }
+
+    /// A daemon's configuration file. A daemon asks for its own only.
     #[must_use]
     pub fn config_file(&self, daemon: &str) -> PathBuf {
-        self.config.join(format!("{daemon}.toml"))
+        match &self.file {
+            Some(file) => file.clone(),
+            None => self.config.join(format!("{daemon}.toml")),
+        }
     }
 
     /// A daemon's own state folder; `loopd` keeps `loop/`, and so on.
@@ -173,6 +209,32 @@ pub fn make_private(path: &Path, mode: u32) -> Result<(), FolderError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_daemon_reads_the_file_it_is_told_to_if_it_is_there() {
+        use clap::Parser as _;
+        #[derive(Debug, clap::Parser)]
+        struct Program {
+            #[command(flatten)]
+            daemon: DaemonArgs,
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("other.toml");
+        let home = folder.path().to_str().unwrap();
+        let parse = |more: &[&str]| {
+            let arguments = ["program", "--home", home]
+                .into_iter()
+                .chain(more.iter().copied());
+            Program::try_parse_from(arguments).map(|program| Dirs::of_daemon(&program.daemon))
+        };
+        let usual = parse(&[]).unwrap().config_file("loopd");
+        assert_eq!(usual, folder.path().join("config/loopd.toml"));
+        let other = ["--config", file.to_str().unwrap()];
+        let said = parse(&other).unwrap_err().to_string();
+        assert!(said.contains("there is no such file"), "{said}");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(parse(&other).unwrap().config_file("loopd"), file);
+    }
 
     #[test]
     fn a_folder_open_to_others_or_behind_a_link_is_refused() {

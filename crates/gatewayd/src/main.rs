@@ -1,11 +1,11 @@
 //! The program: arguments, logging, exit code.
 #![forbid(unsafe_code)]
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use bxcore::{
     daemon,
-    paths::{Dirs, HomeArgs},
+    paths::{DaemonArgs, Dirs},
 };
 use clap::Parser;
 
@@ -15,18 +15,14 @@ use clap::Parser;
 #[command(version)]
 struct Arguments {
     #[command(flatten)]
-    home: HomeArgs,
-    /// Read this file instead of gatewayd.toml in the configuration folder
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    daemon: DaemonArgs,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     daemon::start_logging();
     daemon::end_on_panic();
-    let dirs = Dirs::of(&arguments.home);
-    match gatewayd::run::run(&dirs, arguments.config.as_deref()) {
+    match gatewayd::run::run(&Dirs::of_daemon(&arguments.daemon)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => daemon::failed(&error),
     }

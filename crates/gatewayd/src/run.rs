@@ -46,14 +46,13 @@ impl Actionable for StartError {
     }
 }
 
-/// Runs until a signal ends it. `config_file` stands in for the usual one.
+/// Runs until a signal ends it.
 ///
 /// # Errors
 /// [`StartError`]; nothing was served.
-pub fn run(dirs: &Dirs, config_file: Option<&Path>) -> Result<(), StartError> {
-    let usual = dirs.config_file(NAME);
-    let file = config_file.unwrap_or(&usual);
-    let config = config::load(file)?;
+pub fn run(dirs: &Dirs) -> Result<(), StartError> {
+    let file = dirs.config_file(NAME);
+    let config = config::load(&file)?;
     let signals = daemon::signals().map_err(StartError::Signals)?;
     let _lock = StateLock::take(&dirs.state_of(NAME))?;
     let since = Millis::now();
@@ -64,7 +63,7 @@ pub fn run(dirs: &Dirs, config_file: Option<&Path>) -> Result<(), StartError> {
     notify("READY=1");
     tracing::info!("ready; no chat server can be configured in this version");
     while let Ok(Signal::Reload) = signals.recv() {
-        reload(file);
+        reload(&file);
     }
     notify("STOPPING=1");
     server.stop(STOP_MS_MAX / 2);

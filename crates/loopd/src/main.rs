@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use bxcore::{
     daemon,
-    paths::{Dirs, HomeArgs},
+    paths::{DaemonArgs, Dirs},
 };
 use clap::Parser;
 
@@ -14,12 +14,12 @@ use clap::Parser;
 #[command(version)]
 struct Args {
     #[command(flatten)]
-    home: HomeArgs,
+    daemon: DaemonArgs,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     daemon::start_logging();
     daemon::end_on_panic();
-    loopd::run::run(&Dirs::of(&args.home))
+    loopd::run::run(&Dirs::of_daemon(&args.daemon))
 }

@@ -126,3 +126,17 @@ fn status_counts_and_nothing_else_is_answered() {
     let other = world.control(&control::Request::MemoryShow {});
     assert!(matches!(other, Err(ClientError::Refused(refused)) if refused.kind == "not-mine"));
 }
+
+#[test]
+fn another_configuration_file_can_be_named() {
+    let world = World::new("");
+    let home = &world.home;
+    let file = home.path().join("other.toml");
+    std::fs::write(&file, "nonsense = 1\n").unwrap();
+    let started = home.try_start("brokerd", |command| {
+        command.arg("--config").arg(&file);
+    });
+    let ended = started.unwrap_err();
+    assert_eq!(ended.status.code(), Some(78), "{}", ended.stderr);
+    assert!(ended.stderr.contains("other.toml:1:"), "{}", ended.stderr);
+}

@@ -88,3 +88,16 @@ fn a_reload_says_what_is_wrong_and_goes_on() {
         Ok(Reply::Status(_))
     ));
 }
+
+#[test]
+fn another_configuration_file_can_be_named() {
+    let home = Home::new();
+    let file = home.path().join("other.toml");
+    std::fs::write(&file, "nonsense = 1\n").unwrap();
+    let started = home.try_start("gatewayd", |command| {
+        command.arg("--config").arg(&file);
+    });
+    let ended = started.unwrap_err();
+    assert_eq!(ended.status.code(), Some(78), "{}", ended.stderr);
+    assert!(ended.stderr.contains("other.toml:1:"), "{}", ended.stderr);
+}

@@ -60,3 +60,17 @@ fn a_wrong_configuration_at_sighup_keeps_the_old_one() {
     });
     assert_eq!(world.say("one").1, "Still here.");
 }
+
+#[test]
+fn another_configuration_file_can_be_named() {
+    let world = unstarted(Behaviour::Script(vec![]), Options::default(), "");
+    let home = &world.home;
+    let file = home.path().join("other.toml");
+    std::fs::write(&file, "nonsense = 1\n").unwrap();
+    let started = home.try_start("loopd", |command| {
+        command.arg("--config").arg(&file);
+    });
+    let ended = started.unwrap_err();
+    assert_eq!(ended.status.code(), Some(78), "{}", ended.stderr);
+    assert!(ended.stderr.contains("other.toml:1:"), "{}", ended.stderr);
+}
