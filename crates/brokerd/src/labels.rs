@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bxcore::append::BadLine;
+use bxcore::append::{self, BadLine};
 use bxwire::{Cause, Label, SessionId, links::session_state::SessionState};
 use serde::{Deserialize, Serialize};
 
@@ -241,15 +241,12 @@ pub(crate) fn read_typed<T: serde::de::DeserializeOwned>(
     struct Head {
         #[serde(default)]
         v: Option<u64>,
-        r#type: String,
     }
-    let corrupt = |what: &str| BadLine::Corrupt(what.into());
-    let head: Head =
-        serde_json::from_str(line).map_err(|_| corrupt("it is not a line of this file"))?;
-    if head.v.is_some_and(|v| v > LINE_VERSION) || !known.contains(&head.r#type.as_str()) {
+    let head = serde_json::from_str::<Head>(line);
+    if head.is_ok_and(|head| head.v.is_some_and(|v| v > LINE_VERSION)) {
         return Err(BadLine::Newer);
     }
-    serde_json::from_str(line).map_err(|_| corrupt("a member of it is missing or wrong"))
+    append::typed(line, known)
 }
 
 /// A cause's words: one line of what can be seen, at most [`SOURCE_CHARS_MAX`] characters.

@@ -248,6 +248,22 @@ pub fn read_lines(
     Ok(whole)
 }
 
+/// Reads a line that is a tagged JSON object; `types` are the tags this program knows.
+///
+/// # Errors
+/// [`BadLine::Newer`]: another tag. [`BadLine::Corrupt`]: not such a line; its text is not repeated.
+pub fn typed<T: serde::de::DeserializeOwned>(line: &str, types: &[&str]) -> Result<T, BadLine> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        r#type: String,
+    }
+    serde_json::from_str(line).map_err(|_| match serde_json::from_str::<Head>(line) {
+        Ok(head) if !types.contains(&head.r#type.as_str()) => BadLine::Newer,
+        Ok(_) => BadLine::Corrupt("a member is missing or wrong".into()),
+        Err(_) => BadLine::Corrupt("it is not a line of this file".into()),
+    })
+}
+
 fn marker(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".unsynced");
@@ -340,6 +356,24 @@ mod tests {
             lines(&path),
             Err(OpenError::Newer { line: 2, .. })
         ));
+    }
+
+    #[test]
+    fn a_typed_line_is_known_newer_or_corrupt() {
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        #[serde(tag = "type", rename_all = "snake_case")]
+        enum Line {
+            Seen { n: u8 },
+        }
+        let read = |line| typed::<Line>(line, &["seen"]);
+        assert_eq!(
+            read(r#"{"type":"seen","n":1,"later":2}"#),
+            Ok(Line::Seen { n: 1 })
+        );
+        assert_eq!(read(r#"{"type":"heard"}"#), Err(BadLine::Newer));
+        for bad in [r#"{"type":"seen"}"#, "{}", "nonsense", ""] {
+            assert!(matches!(read(bad), Err(BadLine::Corrupt(_))), "{bad}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub fn load(dirs: &Dirs) -> Result<Config, Failure> {
         let written = root
             .string("speaker")
             .unwrap_or_else(|| "local/owner".into());
-        let speaker = speaker(&written);
+        let speaker = written.parse::<Speaker>().ok();
         if speaker.is_none() {
             root.problem(
                 "speaker",
@@ -38,29 +38,4 @@ pub fn load(dirs: &Dirs) -> Result<Config, Failure> {
     Ok(Config {
         speaker: read.unwrap_or(usual),
     })
-}
-
-fn speaker(text: &str) -> Option<Speaker> {
-    let (realm, name) = text.split_once('/')?;
-    let plain = |part: &str| {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        (1..=64).contains(&part.len()) && part.chars().all(allowed)
-    };
-    (plain(realm) && plain(name)).then(|| Speaker {
-        realm: realm.into(),
-        name: name.into(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_speaker_is_a_realm_and_a_name() {
-        assert_eq!(speaker("local/owner").unwrap().to_string(), "local/owner");
-        for bad in ["owner", "/owner", "local/", "a/b/c", "a b/c", ""] {
-            assert!(speaker(bad).is_none(), "{bad}");
-        }
-    }
 }

@@ -12,7 +12,7 @@ const CALL_ID_CHARS_MAX: usize = 64;
 /// A name that is not of its form. Does not repeat the name: it may come from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not {0}")]
-pub struct ParseIdError(&'static str);
+pub struct ParseIdError(pub(crate) &'static str);
 
 /// A session: `20260131-k3v9…`, a date and 12 random characters of `[a-z0-9]`. Only loopd makes one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ParseIdError;
+
 /// Confidentiality. Joined with `max`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
@@ -175,6 +177,35 @@ pub struct Speaker {
     pub name: String,
 }
 
+/// Longest realm, and longest name, in characters.
+const SPEAKER_PART_CHARS_MAX: usize = 64;
+
+impl Speaker {
+    /// Whether both parts are what a chat server calls a person: letters, digits, `-`, `_` and `.`.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        let plain = |part: &str| {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            (1..=SPEAKER_PART_CHARS_MAX).contains(&part.len()) && part.chars().all(allowed)
+        };
+        plain(&self.realm) && plain(&self.name)
+    }
+}
+
+impl std::str::FromStr for Speaker {
+    type Err = ParseIdError;
+    /// Reads `realm/name`.
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        let bad = ParseIdError("a speaker (realm/name)");
+        let (realm, name) = text.split_once('/').ok_or(bad)?;
+        let speaker = Self {
+            realm: realm.into(),
+            name: name.into(),
+        };
+        speaker.is_plain().then_some(speaker).ok_or(bad)
+    }
+}
+
 impl std::fmt::Display for Speaker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.realm, self.name)
@@ -207,6 +238,25 @@ mod tests {
                 assert_eq!(joined, b.join(a));
                 assert_eq!(joined.join(a), joined);
             }
+        }
+    }
+
+    #[test]
+    fn a_speaker_reads_back_as_it_is_shown_and_nothing_else_does() {
+        let speaker: Speaker = "home/some.one".parse().unwrap();
+        assert_eq!(speaker.to_string().parse(), Ok(speaker));
+        let long = format!("home/{}", "x".repeat(65));
+        for text in [
+            "",
+            "home",
+            "home/",
+            "/x",
+            "home/a/b",
+            "ho me/x",
+            "home/a\n",
+            long.as_str(),
+        ] {
+            assert!(text.parse::<Speaker>().is_err(), "{text}");
         }
     }
 

@@ -89,6 +89,18 @@ pub enum Body {
     },
 }
 
+/// Every `type` a record may have; any other is a newer program's.
+pub const TYPES: [&str; 8] = [
+    "session",
+    "epoch",
+    "user",
+    "context",
+    "assistant",
+    "tool_result",
+    "summary",
+    "turn_end",
+];
+
 fn yes() -> bool {
     true
 }

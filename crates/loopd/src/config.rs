@@ -168,12 +168,9 @@ fn model(section: &mut Section<'_>) -> ModelConfig {
 fn speakers(root: &mut Section<'_>) -> Vec<Speaker> {
     let mut found = Vec::new();
     for text in root.strings("owner_speakers") {
-        match text.split_once('/') {
-            Some((realm, name)) if !realm.is_empty() && !name.is_empty() => found.push(Speaker {
-                realm: realm.into(),
-                name: name.into(),
-            }),
-            _ => root.problem("owner_speakers", "must be a list of \"realm/name\""),
+        match text.parse() {
+            Ok(speaker) => found.push(speaker),
+            Err(_) => root.problem("owner_speakers", "must be a list of \"realm/name\""),
         }
     }
     if found.is_empty() {

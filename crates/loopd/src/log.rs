@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use bxcore::{
-    append::{AppendError, AppendFile, BadLine, OpenError, read_lines},
+    append::{self, AppendError, AppendFile, BadLine, OpenError, read_lines},
     clock::Millis,
     daemon,
 };
 use bxwire::{
     Label, SessionId,
-    log::{Body, Outcome, Record, session_label},
+    log::{self, Body, Outcome, Record, session_label},
 };
 
 /// Mode of a log: a group with memoryd in it may read.
@@ -34,26 +34,7 @@ pub fn path_of(folder: &Path, session: &SessionId) -> PathBuf {
 /// # Errors
 /// What is wrong with it, without its text.
 pub fn parse(line: &str, before: u64) -> Result<Record, BadLine> {
-    const KNOWN: [&str; 8] = [
-        "session",
-        "epoch",
-        "user",
-        "context",
-        "assistant",
-        "tool_result",
-        "summary",
-        "turn_end",
-    ];
-    let record = serde_json::from_str::<Record>(line).map_err(|_| {
-        let kind = serde_json::from_str::<serde_json::Value>(line)
-            .ok()
-            .and_then(|value| value["type"].as_str().map(str::to_owned));
-        match kind {
-            Some(kind) if !KNOWN.contains(&kind.as_str()) => BadLine::Newer,
-            Some(_) => BadLine::Corrupt("a member is missing or wrong".into()),
-            None => BadLine::Corrupt("it is not a record".into()),
-        }
-    })?;
+    let record: Record = append::typed(line, &log::TYPES)?;
     if record.seq != before + 1 {
         return Err(BadLine::Corrupt(format!(
             "its number should be {}",

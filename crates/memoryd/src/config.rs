@@ -8,7 +8,6 @@ use bxcore::{
     secrets::{Secret, SecretError, Source},
 };
 use bxsanitize::Refuser;
-use bxwire::Speaker;
 
 use crate::{
     fleet::config::{KEY_PREFIX, ReadLimits},
@@ -60,7 +59,7 @@ impl Config {
         let mut rules = Rules::default();
         let names = root.strings("owner_speakers");
         if !names.is_empty() {
-            rules.owner_speakers = names.iter().filter_map(|name| speaker(name)).collect();
+            rules.owner_speakers = names.iter().filter_map(|name| name.parse().ok()).collect();
             if rules.owner_speakers.len() < names.len() {
                 root.problem("owner_speakers", "must hold speakers as \"realm/name\"");
             }
@@ -131,17 +130,10 @@ impl Config {
     }
 }
 
-fn speaker(text: &str) -> Option<Speaker> {
-    let (realm, name) = text.split_once('/')?;
-    let plain = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
-    (plain(realm) && plain(name)).then(|| Speaker {
-        realm: realm.into(),
-        name: name.into(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use bxwire::Speaker;
+
     use super::*;
 
     fn read(text: &str) -> Result<Config, ConfigError> {

@@ -8,13 +8,13 @@ use std::{
 };
 
 use bxcore::{
-    append::{self, BadLine, OpenError},
+    append::{self, OpenError},
     report::Actionable,
     runbook::{self, Runbook},
 };
 use bxwire::{
     Audience, Label, Origin, SessionId, Speaker,
-    log::{Body, Outcome, Record},
+    log::{Body, Outcome, Record, TYPES},
 };
 use serde::{Deserialize, Serialize};
 
@@ -153,7 +153,7 @@ impl Logs {
         let mut lines = 0;
         let read = append::read_lines(&path, file, |_, line| {
             lines += 1;
-            let record = parse(line)?;
+            let record = append::typed(line, &TYPES)?;
             turns.extend(next.take(session, record));
             Ok(())
         })
@@ -204,31 +204,6 @@ fn renumber(error: OpenError, before: usize) -> OpenError {
         other => other,
     }
 }
-
-/// Reads a log's line; an unknown kind of record is a newer program's.
-fn parse(line: &str) -> Result<Record, BadLine> {
-    serde_json::from_str(line).map_err(|_| match serde_json::from_str::<Kind>(line) {
-        Ok(kind) if !KINDS.contains(&kind.kind.as_str()) => BadLine::Newer,
-        _ => BadLine::Corrupt("it is not a session record".into()),
-    })
-}
-
-#[derive(Deserialize)]
-struct Kind {
-    #[serde(rename = "type")]
-    kind: String,
-}
-
-const KINDS: [&str; 8] = [
-    "session",
-    "epoch",
-    "user",
-    "context",
-    "assistant",
-    "tool_result",
-    "summary",
-    "turn_end",
-];
 
 impl Cursor {
     /// Takes in one record; a turn that it ends comes back. Values only.

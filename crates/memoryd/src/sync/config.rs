@@ -132,16 +132,6 @@ impl SyncLimits {
     }
 }
 
-/// Reads a speaker written as `realm/name`.
-#[must_use]
-pub fn speaker(text: &str) -> Option<Speaker> {
-    let (realm, name) = text.split_once('/')?;
-    (!realm.is_empty() && !name.is_empty()).then(|| Speaker {
-        realm: realm.into(),
-        name: name.into(),
-    })
-}
-
 /// Reads `[honcho]`; `secrets` are the sections `[secrets.…]`. `None`: there is no section, and Honcho does not
 /// exist; or mistakes were reported.
 pub fn read(
@@ -207,9 +197,9 @@ pub fn read(
     let mut speakers = |key: &str| {
         let mut found = Vec::new();
         for text in section.strings(key) {
-            match speaker(&text) {
-                Some(speaker) => found.push(speaker),
-                None => section.problem(key, "must hold speakers written as \"realm/name\""),
+            match text.parse() {
+                Ok(speaker) => found.push(speaker),
+                Err(_) => section.problem(key, "must hold speakers written as \"realm/name\""),
             }
         }
         found
@@ -303,7 +293,7 @@ fleet = "fleet"
 "#;
 
     fn parse(text: &str) -> Result<Option<HonchoConfig>, ConfigError> {
-        let owner = speaker("local/owner").unwrap();
+        let owner = "local/owner".parse().unwrap();
         bxcore::config::parse(Path::new("memoryd.toml"), text, |root| {
             let secrets = root
                 .named_sections("secrets")

@@ -60,7 +60,7 @@ pub enum Line {
 }
 
 /// Every `type` a line may have.
-pub const KINDS: [&str; 9] = [
+pub const TYPES: [&str; 9] = [
     "opened",
     "decided",
     "sending",
@@ -567,16 +567,7 @@ impl Ledger {
 /// # Errors
 /// What `bxcore::append` needs to know: a newer kind, or no line of a ledger.
 pub fn parse(text: &str) -> Result<Line, bxcore::append::BadLine> {
-    use bxcore::append::BadLine;
-    #[derive(Deserialize)]
-    struct Kind {
-        #[serde(rename = "type")]
-        kind: String,
-    }
-    serde_json::from_str(text).map_err(|_| match serde_json::from_str::<Kind>(text) {
-        Ok(kind) if !KINDS.contains(&kind.kind.as_str()) => BadLine::Newer,
-        _ => BadLine::Corrupt("it is not a line of a ledger".into()),
-    })
+    bxcore::append::typed(text, &TYPES)
 }
 
 #[cfg(test)]

@@ -230,7 +230,7 @@ mod tests {
                 by: By::Session {
                     session: session(),
                     turn: 1,
-                    speaker: crate::sync::config::speaker("local/owner"),
+                    speaker: "local/owner".parse().ok(),
                 },
                 what: "test".into(),
                 changes,
