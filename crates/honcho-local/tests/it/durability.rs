@@ -1,6 +1,7 @@
 //! The program itself: its address line, its signals, its controls, and its data after a kill.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,10 +19,15 @@ struct Program {
 
 impl Program {
     fn start(db: &Path, more: &[&str]) -> Self {
+        Self::start_in(db, more, &[])
+    }
+
+    fn start_in(db: &Path, more: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_honcho-local"))
             .args(["--listen", "127.0.0.1:0", "--db"])
             .arg(db)
             .args(more)
+            .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -257,4 +263,30 @@ fn the_file_is_private() {
         let mode = entry.metadata().expect("its metadata").permissions().mode();
         assert_eq!(mode & 0o077, 0, "{:?}", entry.file_name());
     }
+}
+
+#[test]
+fn a_proxy_of_the_environment_is_not_used() {
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
+    proxy.set_nonblocking(true).expect("a mode");
+    let proxy_url = format!("http://{}", proxy.local_addr().expect("an address"));
+    let model = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let model_url = format!("http://{}", model.local_addr().expect("an address"));
+    // It hangs up on whoever asks, which is an answer without use.
+    let asked = std::thread::spawn(move || model.accept().map(drop));
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = Program::start_in(
+        &folder.path().join("honcho.sqlite"),
+        &["--model-url", &model_url],
+        &["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"].map(|name| (name, &*proxy_url)),
+    );
+    program.client.say("w", "s", "owner", "hello");
+    let question = json!({ "query": "hello?" });
+    let reply = program.client.post("/v3/workspaces/w/chat", question);
+    assert_eq!(reply.status, 500, "no usable answer");
+    assert!(proxy.accept().is_err(), "the proxy was asked");
+    asked
+        .join()
+        .expect("no panic")
+        .expect("the model was asked");
 }
