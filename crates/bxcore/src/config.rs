@@ -307,6 +307,13 @@ impl<'a> Section<'a> {
         default
     }
 
+    /// Whether the key is written, whatever it holds.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        let is = |(name, _): &(&Spanned<_>, _)| name.get_ref() == key;
+        self.table.iter().any(|entry| is(&entry))
+    }
+
     pub fn strings(&mut self, key: &str) -> Vec<String> {
         let Some(value) = self.value(key) else {
             return Vec::new();

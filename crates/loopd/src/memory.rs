@@ -17,7 +17,7 @@ use bxcore::{
 };
 use bxwire::{
     Audience, Label, SessionId,
-    links::memory::{Memory as Link, Reply, Request},
+    links::memory::{Before, Memory as Link, Reply, Request},
 };
 
 /// Questions that wait for the one connection.
@@ -88,12 +88,8 @@ impl Memory {
     }
 
     /// What memory has to say before a turn.
-    pub fn context(&self, session: &SessionId, text: &str) -> Option<(String, Label)> {
-        let request = Request::Context {
-            session: session.clone(),
-            text: text.into(),
-        };
-        match self.ask(request)? {
+    pub fn context(&self, before: Before) -> Option<(String, Label)> {
+        match self.ask(Request::Context(before))? {
             Reply::Context { text, label } if !text.trim().is_empty() => Some((text, label)),
             _ => None,
         }

@@ -147,10 +147,12 @@ struct History<'a> {
     /// What the model is told after its last message, where that was no usable reply.
     nudge: Option<&'static str>,
     turn: u64,
+    /// What memory said before each turn. It is logged after the user's words and shown before them.
+    contexts: BTreeMap<u64, &'a str>,
 }
 
 impl<'a> History<'a> {
-    fn of(system: &str, records: &[Record], options: &'a Options) -> Self {
+    fn of(system: &str, records: &'a [Record], options: &'a Options) -> Self {
         let mut history = Self {
             options,
             messages: Vec::new(),
@@ -162,6 +164,13 @@ impl<'a> History<'a> {
                 .filter_map(|record| record.body.turn())
                 .max()
                 .unwrap_or(0),
+            contexts: records
+                .iter()
+                .filter_map(|record| match &record.body {
+                    Body::Context { turn, text, .. } => Some((*turn, text.as_str())),
+                    _ => None,
+                })
+                .collect(),
         };
         history.push("system", system.to_owned());
         let covered = records.iter().rev().find_map(|record| match &record.body {
@@ -191,15 +200,17 @@ impl<'a> History<'a> {
 
     fn record(&mut self, record: &Record) {
         match &record.body {
-            Body::User { text, .. } => {
+            Body::User { turn, text, .. } => {
+                if let Some(context) = self.contexts.get(turn) {
+                    let context = self.clean(context);
+                    self.user(format!(
+                        "[From your own memory, not from the user]\n{context}"
+                    ));
+                }
                 let text = self.clean(text);
                 // To the minute: the clock of each turn stays as it was.
                 let at = record.at.get(..16).unwrap_or_default().replace('T', " ");
                 self.user(format!("{text}\n\n[Sent {at} UTC]"));
-            }
-            Body::Context { text, .. } => {
-                let text = self.clean(text);
-                self.user(format!("[From your own memory, not from the user]\n{text}"));
             }
             Body::Summary { text, .. } => {
                 let text = self.clean(text);
@@ -221,7 +232,8 @@ impl<'a> History<'a> {
                 }
             }
             Body::TurnEnd { outcome, .. } => self.turn_end(*outcome),
-            Body::Session { .. } | Body::Epoch { .. } => {}
+            // A context is shown with its turn's words.
+            Body::Session { .. } | Body::Epoch { .. } | Body::Context { .. } => {}
         }
     }
 

@@ -328,3 +328,34 @@ fn a_summary_stands_for_what_it_covers() {
         "{text}"
     );
 }
+
+#[test]
+fn what_memory_said_stands_before_the_words_and_stays_there() {
+    let context = Body::Context {
+        turn: 2,
+        text: "the owner's bike is blue".into(),
+        label: Label::PRIVATE,
+    };
+    let bodies = vec![
+        user(1, "first"),
+        epoch(),
+        assistant(1, "well", Vec::new()),
+        end(1, Outcome::Replied),
+        user(2, "second"),
+        context,
+        assistant(2, "so", Vec::new()),
+        end(2, Outcome::Replied),
+        user(3, "third"),
+    ];
+    let records: Vec<Record> = (1..)
+        .zip(bodies)
+        .map(|(seq, body)| record(seq, body))
+        .collect();
+    let asked = messages(&records[..6]);
+    let words = asked.last().unwrap()["content"].as_str().unwrap();
+    let memory = "[From your own memory, not from the user]\nthe owner's bike is blue\n\nsecond";
+    assert!(words.starts_with(memory), "{words}");
+    // All that the server has cached by then is as it was.
+    assert_eq!(asked[..3], messages(&records[..4])[..3]);
+    assert_eq!(asked[..], messages(&records)[..4]);
+}

@@ -10,7 +10,7 @@ use bxcore::{
 };
 use bxwire::{
     Audience, Cause, Class, Label, Origin, Refused, Speaker, Trust,
-    links::turns::TurnEvent,
+    links::{memory::Before, turns::TurnEvent},
     log::{Body, Outcome, Record, Usage},
 };
 
@@ -244,10 +244,15 @@ impl Running<'_> {
                 runbook::TOOLS_UNAVAILABLE
             ));
         }
-        if let Some((text, label)) = self
-            .daemon
-            .memory
-            .context(&self.session.id, &self.input.text)
+        let before = Before {
+            session: self.session.id.clone(),
+            text: self.input.text.clone(),
+            label: self.log.label(),
+            audience: self.audience,
+            speaker: self.input.speaker.clone(),
+            source: self.input.source.clone(),
+        };
+        if let Some((text, label)) = self.daemon.memory.context(before)
             && label.class <= self.audience.class_max()
         {
             let turn = self.turn;

@@ -14,6 +14,7 @@ pub mod identity;
 pub mod index;
 pub mod items;
 pub mod journal;
+pub mod knowledge;
 pub mod logs;
 pub mod memory;
 pub mod notes;

@@ -25,10 +25,12 @@ use crate::{
     fleet::service::{self as fleet, Fleet, ReadKeys},
     hooks::{NoHoncho, SyncHooks},
     index::Index,
+    knowledge::context::Context,
     logs::Logs,
     service::Service,
     store::Store,
     sync::{
+        config::Role,
         handle,
         hooks::WithHoncho,
         worker::{self, Parts},
@@ -108,9 +110,9 @@ fn start(dirs: &Dirs) -> Result<Running, StartError> {
     let lock = StateLock::take(&folder)?;
     let store = Arc::new(Store::open(&folder, config.rules.clone(), keys.refuser())?);
     let logs = Logs::new(dirs.state_of("loopd").join("sessions"));
-    let (hooks, fleet) = honcho(dirs, &config, keys, &store, &logs)?;
+    let (hooks, fleet, context) = honcho(dirs, &config, keys, &store, &logs)?;
     let index = Index::at(&folder.join("index.sqlite"));
-    let (service, woken) = Service::new(store, index, hooks, fleet, logs, config.recall);
+    let (service, woken) = Service::new(store, index, hooks, fleet, context, logs, config.recall);
     let service = Arc::new(service);
     let indexing = {
         let service = Arc::clone(&service);
@@ -139,14 +141,22 @@ fn honcho(
     keys: Keys,
     store: &Arc<Store>,
     logs: &Logs,
-) -> Result<(Arc<dyn SyncHooks>, Fleet), StartError> {
+) -> Result<(Arc<dyn SyncHooks>, Fleet, Context), StartError> {
     let Some(honcho) = config.honcho.clone() else {
         let hooks = NoHoncho {
             store: Arc::clone(store),
             logs: logs.clone(),
         };
-        return Ok((Arc::new(hooks), Fleet::none()));
+        return Ok((Arc::new(hooks), Fleet::none(), Context::none()));
     };
+    let context = Context::start(
+        &honcho,
+        keys.workspaces.get(&Role::Trusted),
+        Arc::clone(store),
+        logs.clone(),
+        dirs.state_socket(),
+    );
+    let context = context.map_err(StartError::System)?;
     let reading = honcho.clone();
     let read_keys = ReadKeys {
         own: keys.workspaces.clone(),
@@ -177,7 +187,7 @@ fn honcho(
         store: Arc::clone(store),
         logs: logs.clone(),
     };
-    Ok((Arc::new(hooks), fleet))
+    Ok((Arc::new(hooks), fleet, context))
 }
 
 /// The configured keys. None of them is ever kept as memory.

@@ -27,11 +27,13 @@ use crate::{
     hooks::SyncHooks,
     identity,
     index::{self, Index, IndexError},
+    knowledge::context::Context,
     logs::Logs,
     memory::Memory,
     plan::{self, Rules},
     recall::{self, Query, Reader},
     store::{Store, WriteError, Written},
+    sync::config::Role,
 };
 
 /// memoryd without its sockets.
@@ -40,6 +42,7 @@ pub struct Service {
     pub(crate) index: Index,
     pub(crate) hooks: Arc<dyn SyncHooks>,
     pub(crate) fleet: Fleet,
+    pub(crate) context: Context,
     pub(crate) logs: Logs,
     limits: RwLock<recall::Limits>,
     /// Keeps the index and the hooks in the journal's order.
@@ -63,6 +66,7 @@ impl Service {
         index: Index,
         hooks: Arc<dyn SyncHooks>,
         fleet: Fleet,
+        context: Context,
         logs: Logs,
         limits: recall::Limits,
     ) -> (Self, Receiver<()>) {
@@ -72,6 +76,7 @@ impl Service {
             index,
             hooks,
             fleet,
+            context,
             logs,
             limits: RwLock::new(limits),
             writing: Mutex::new(()),
@@ -89,6 +94,7 @@ impl Service {
         self.store.configure(config.rules.clone(), keys.refuser());
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = config.recall;
         self.hooks.reload();
+        self.context.reload(keys.workspaces.get(&Role::Trusted));
         self.fleet.reload(&ReadKeys {
             own: keys.workspaces.clone(),
             readers: keys.readers.clone(),
@@ -227,10 +233,14 @@ impl Service {
                     owner_changes,
                 }
             }
-            memory::Request::Context { .. } => memory::Reply::Context {
-                text: String::new(),
-                label: Label::default(),
-            },
+            memory::Request::Context(before) => {
+                let text = self.context.before(before);
+                let label = match text.is_empty() {
+                    true => Label::default(),
+                    false => Label::PRIVATE,
+                };
+                memory::Reply::Context { text, label }
+            }
             memory::Request::SessionUpdated { session, turn } => {
                 self.updated(&session, turn);
                 let notices = self.hooks.notices();
@@ -259,6 +269,7 @@ impl Service {
             self.index_failed(&error);
         }
         self.hooks.turn_ended(session, turn);
+        self.context.turn_ended(session, turn);
     }
 
     /// `run/broker-memory/tools.sock`. `say`: sends progress; false when nobody waits any more.

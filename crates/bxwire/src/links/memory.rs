@@ -16,7 +16,7 @@ pub enum Request {
     /// What the system text says of agent and owner, as far as the audience may see it.
     Identity { audience: Audience },
     /// What may be said before a turn, from the agent's own trusted memory.
-    Context { session: SessionId, text: String },
+    Context(Before),
     /// The session's turns up to this one have ended and are in its log.
     SessionUpdated { session: SessionId, turn: u64 },
     /// An owner's command from chat that is about memory.
@@ -27,6 +27,22 @@ pub enum Request {
         name: String,
         arguments: Vec<String>,
     },
+}
+
+/// A turn that is about to begin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Before {
+    pub session: SessionId,
+    /// The words it begins with.
+    pub text: String,
+    /// loopd's label of the session, these words among it.
+    pub label: Label,
+    pub audience: Audience,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speaker: Option<Speaker>,
+    /// The client or channel it comes through.
+    pub source: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -244,13 +244,30 @@ fn tool_messages(into: &mut Samples) {
 }
 
 fn memory_messages(into: &mut Samples) {
-    use memory::{Reply, Request};
+    use memory::{Before, Reply, Request};
     samples!(into, memory::Memory::NAME, ".request", Request {
         Identity => [
             Request::Identity { audience: Audience::Owner {} },
             Request::Identity { audience: Audience::Others { class_max: Class::Secret } },
         ],
-        Context => [Request::Context { session: session(), text: "my bike".into() }],
+        Context => [
+            Request::Context(Before {
+                session: session(),
+                text: "my bike".into(),
+                label: Label::PRIVATE,
+                audience: Audience::Owner {},
+                speaker: Some(ada()),
+                source: "cli".into(),
+            }),
+            Request::Context(Before {
+                session: session(),
+                text: "my bike".into(),
+                label: SECRET,
+                audience: Audience::Others { class_max: Class::Public },
+                speaker: None,
+                source: "town-square".into(),
+            }),
+        ],
         SessionUpdated => [Request::SessionUpdated { session: session(), turn: 2 }],
         OwnerCommand => [
             Request::OwnerCommand {

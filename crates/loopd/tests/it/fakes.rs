@@ -57,6 +57,8 @@ pub struct MemState {
     pub identity: String,
     pub owner_changes: u64,
     pub context: Option<(String, Label)>,
+    /// What was asked before each turn.
+    pub before: Vec<memory::Before>,
     pub notices: Vec<String>,
     pub updates: Vec<u64>,
     pub audiences: Vec<Audience>,
@@ -198,7 +200,8 @@ impl Mem {
                         owner_changes: state.owner_changes,
                     }
                 }
-                memory::Request::Context { .. } => {
+                memory::Request::Context(before) => {
+                    state.before.push(before);
                     let (text, label) = state.context.clone().unwrap_or_default();
                     memory::Reply::Context { text, label }
                 }

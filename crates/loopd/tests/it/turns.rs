@@ -197,12 +197,32 @@ fn context_is_logged_with_its_label_before_the_model_reads_it() {
         matches!(events.last(), Some(TurnEvent::Reply { label: found, .. }) if *found == label)
     );
     assert_eq!(kinds(&world.log(&session))[3], "context");
+    let asked = world.messages(0)[1].clone();
+    let words = asked["content"].as_str().unwrap();
     assert!(
-        world.messages(0)[1]["content"]
-            .as_str()
-            .unwrap()
-            .contains("called Max")
+        words.find("called Max").unwrap() < words.find("Hi").unwrap(),
+        "memory comes before the words: {words}"
     );
+}
+
+#[test]
+fn memory_is_told_the_sessions_label_and_who_reads_and_speaks() {
+    let world = world(vec![Reply::text("1"), Reply::text("2")]);
+    let (session, _) = world.say("one");
+    let mut second = turn("k2", Some(&session), "two");
+    if let Request::Turn { untrusted, .. } = &mut second {
+        *untrusted = true;
+    }
+    world.run(&second);
+    let before = world.memory.lock().before.clone();
+    let told: Vec<_> = before
+        .iter()
+        .map(|before| (before.text.as_str(), before.label.trust))
+        .collect();
+    assert_eq!(told, [("one", Trust::Trusted), ("two", Trust::Untrusted)]);
+    assert_eq!(before[0].session, session);
+    assert_eq!(before[0].audience, Audience::Owner {});
+    assert!(!before[0].source.is_empty());
 }
 
 #[test]

@@ -7,7 +7,10 @@ use bxwire::Speaker;
 use serde::{Deserialize, Serialize};
 
 use super::naming::is_name;
-use crate::fleet::config::{self as reading, ReadConfig, ReadLimits};
+use crate::{
+    fleet::config::{self as reading, ReadConfig, ReadLimits},
+    knowledge::config::{self as knowledge, ContextConfig},
+};
 
 /// Which of the agent's three workspaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -54,6 +57,8 @@ pub struct HonchoConfig {
     pub limits: SyncLimits,
     /// Whom this agent reads, and how.
     pub read: ReadConfig,
+    /// What is said before a turn.
+    pub context: ContextConfig,
 }
 
 impl HonchoConfig {
@@ -234,6 +239,7 @@ pub fn read(
         workspaces: [&trusted, &untrusted, &fleet],
     };
     let read = reading::read(&mut section, &own, &mut reader_keys, read_limits);
+    let context = knowledge::context(&mut section);
     drop(section);
     for agent in reader_keys.keys() {
         root.problem(
@@ -258,6 +264,7 @@ pub fn read(
         keys,
         limits,
         read,
+        context,
     })
 }
 

@@ -220,10 +220,14 @@ fn an_audience_is_told_no_more_than_it_may_see() {
     });
     assert_eq!((nothing.as_str(), label), ("", Label::default()));
     assert_ne!(digest, other);
-    let context = memory::Request::Context {
+    let context = memory::Request::Context(memory::Before {
         session: session(),
         text: "tea".into(),
-    };
+        label: Label::PRIVATE,
+        audience: Audience::Owner {},
+        speaker: None,
+        source: "test".into(),
+    });
     let nothing = memory::Reply::Context {
         text: String::new(),
         label: Label::default(),

@@ -1,0 +1,58 @@
+//! `[honcho.context]` and `[honcho] tools`. Called by `sync::config`, which reports every mistake with its line.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use bxcore::config::Section;
+
+/// The tools over memory that depend on `[honcho] tools`, in the order of the list.
+pub const TOOLS: [&str; 2] = ["recall", "ask_memory"];
+/// Usual wait of a turn for its context: less than loopd waits for an answer.
+const ANSWER_MS_MAX: u64 = 250;
+
+/// What is said before a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextConfig {
+    pub enabled: bool,
+    /// How long a turn waits for it at most.
+    pub answer_ms_max: Duration,
+}
+
+impl Default for ContextConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            answer_ms_max: Duration::from_millis(ANSWER_MS_MAX),
+        }
+    }
+}
+
+/// Reads `[honcho.context]`.
+#[must_use]
+pub fn context(section: &mut Section<'_>) -> ContextConfig {
+    let usual = ContextConfig::default();
+    let Some(mut context) = section.section("context") else {
+        return usual;
+    };
+    ContextConfig {
+        enabled: context.boolean("enabled", usual.enabled),
+        answer_ms_max: context.millis("answer_ms_max", ANSWER_MS_MAX),
+    }
+}
+
+/// Reads `tools`: which of [`TOOLS`] the model gets; all when it is not there.
+#[must_use]
+pub fn tools(section: &mut Section<'_>) -> BTreeSet<&'static str> {
+    if !section.has("tools") {
+        return TOOLS.into();
+    }
+    let mut chosen = BTreeSet::new();
+    for name in section.strings("tools") {
+        match TOOLS.iter().find(|known| **known == name) {
+            Some(known) => {
+                chosen.insert(*known);
+            }
+            None => section.problem("tools", &format!("may hold {}", TOOLS.join(", "))),
+        }
+    }
+    chosen
+}
