@@ -1,7 +1,7 @@
 //! Checks a call's arguments against its tool's schema and makes them typed. What is wrong is said so that a
 //! model can put it right: which argument, and what it should be. Values only.
 
-use bxwire::links::memory_tools::{AskMemory, MemoryOp, Recall};
+use bxwire::links::memory_tools::{AskMemory, FactsOp, MemoryOp, Recall};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
@@ -16,6 +16,7 @@ pub enum Arguments {
     Memory(MemoryOp),
     Recall(Recall),
     AskMemory(AskMemory),
+    Facts(FactsOp),
     ReadFile(ReadFile),
     ListFiles(ListFiles),
 }
@@ -67,6 +68,7 @@ pub fn read(tool: Name, arguments: &Value) -> Result<Arguments, String> {
         Name::Memory => typed(tool, given).map(Arguments::Memory),
         Name::Recall => typed(tool, given).map(Arguments::Recall),
         Name::AskMemory => typed(tool, given).map(Arguments::AskMemory),
+        Name::Facts => typed(tool, given).map(Arguments::Facts),
         Name::ReadFile => typed(tool, given).map(Arguments::ReadFile),
         Name::ListFiles => typed(tool, given).map(Arguments::ListFiles),
     }

@@ -8,7 +8,7 @@ use bxsanitize::{Fence, neutralise};
 use bxwire::{
     Audience, CallId, Cause, Class, Label, SessionId, Speaker, Trust,
     links::{
-        memory_tools::{Caller, MemoryOp, Request},
+        memory_tools::{Caller, FactsOp, MemoryOp, Request},
         tools::{CallOutcome, Reply},
         turns::Answer,
     },
@@ -183,6 +183,16 @@ impl Running<'_> {
                 let request = Request::AskMemory { caller, arguments };
                 self.memory(tool, "ask_memory", &request, say)
             }
+            Arguments::Facts(arguments) => {
+                let source = match &arguments {
+                    FactsOp::Search { .. } => "facts search",
+                    FactsOp::Snapshot { .. } => "facts snapshot",
+                    FactsOp::Profile {} => "facts profile",
+                    FactsOp::Conclude { .. } => "facts conclude",
+                };
+                let caller = self.caller();
+                self.memory(tool, source, &Request::Facts { caller, arguments }, say)
+            }
             Arguments::ReadFile(arguments) => {
                 let end = Instant::now() + self.config.limits.call_ms_max;
                 let path = arguments.path;
@@ -228,7 +238,10 @@ impl Running<'_> {
         let path = match arguments {
             Arguments::ReadFile(read) => Some(&read.path),
             Arguments::ListFiles(list) => list.path.as_ref(),
-            Arguments::Memory(_) | Arguments::Recall(_) | Arguments::AskMemory(_) => None,
+            Arguments::Memory(_)
+            | Arguments::Recall(_)
+            | Arguments::AskMemory(_)
+            | Arguments::Facts(_) => None,
         };
         // A root's class is known before; even that a file is there is of that class.
         if let Some(path) = path
@@ -377,7 +390,7 @@ impl Running<'_> {
 
     fn cancelled(&self, tool: Name) -> Ended {
         let text = match tool {
-            Name::Memory => "cancelled; the change may have been made",
+            Name::Memory | Name::Facts => "cancelled; the change may have been made",
             Name::Recall | Name::AskMemory | Name::ReadFile | Name::ListFiles => "cancelled",
         };
         Ended::said(CallOutcome::Cancelled, text)

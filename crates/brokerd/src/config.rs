@@ -222,7 +222,7 @@ mod tests {
         let home = crate::roots::tests::home();
         let empty = parse("", home.path()).unwrap();
         assert!(empty.roots.is_empty());
-        assert!(Name::ALL.map(|tool| empty.policy(tool)) == [Policy::Allow; 5]);
+        assert!(Name::ALL.map(|tool| empty.policy(tool)) == [Policy::Allow; 6]);
         let text = format!(
             "[[root]]\nname = \"inbox\"\npath = {:?}\n",
             home.path().join("in")

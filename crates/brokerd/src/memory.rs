@@ -1,9 +1,12 @@
-//! Passes a call of `memory` or `recall` on to memoryd, over a connection of its own. Keeps nothing and
+//! Passes a call of a tool that memoryd serves on to memoryd, over a connection of its own. Keeps nothing and
 //! decides nothing; memoryd being away is an answer.
 
 use std::{
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -13,7 +16,7 @@ use bxcore::{
 };
 use bxwire::{
     Cause, Label,
-    links::memory_tools::{MemoryTools, Reply, Request},
+    links::memory_tools::{FactsOp, MemoryTools, Reply, Request},
 };
 
 use crate::running::Token;
@@ -37,9 +40,29 @@ pub enum Answer {
 pub struct Memory {
     /// It was away at the last call; logged when this changes.
     away: AtomicBool,
+    /// The tools that it serves and the model gets, as it last said.
+    tools: Mutex<Option<Vec<String>>>,
 }
 
+/// How long the list of tools waits for memoryd: what it last said is good enough.
+const TOOLS_MS_MAX: Duration = Duration::from_millis(150);
+
 impl Memory {
+    /// Whether the model gets a tool that memoryd serves. While memoryd has never said, it does.
+    pub fn offers(&self, socket: &Path) -> impl Fn(&str) -> bool + use<> {
+        let asked = Client::<MemoryTools>::connect(socket, TOOLS_MS_MAX)
+            .and_then(|mut client| client.call(&Request::Tools {}));
+        let mut known = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(Reply::Tools { names }) = asked {
+            *known = Some(names);
+        }
+        let known = known.clone();
+        move |name| {
+            let has = |names: &Vec<String>| names.iter().any(|known| known == name);
+            known.as_ref().is_none_or(has)
+        }
+    }
+
     /// Whether the last call found nobody.
     #[must_use]
     pub fn is_away(&self) -> bool {
@@ -74,7 +97,14 @@ impl Memory {
             tracing::warn!("memoryd is away: {}", report::actionable(&error));
         }
         let doubt = match (sent, request) {
-            (true, Request::Memory { .. }) => ", and whether the change was made is not known",
+            (
+                true,
+                Request::Memory { .. }
+                | Request::Facts {
+                    arguments: FactsOp::Conclude { .. },
+                    ..
+                },
+            ) => ", and whether the change was made is not known",
             _ => "",
         };
         let what = format!("memory is unavailable{doubt}");
@@ -134,6 +164,9 @@ impl Memory {
                     });
                 }
                 Reply::Denied { text } => return Ok(Answer::Denied(text)),
+                Reply::Tools { .. } => {
+                    return Ok(Answer::Failed("memory gave another answer".into()));
+                }
                 // `recv` makes an error of it.
                 Reply::Refused(refused) => return Err(ClientError::Refused(refused)),
             }

@@ -69,7 +69,12 @@ fn refusal(config: &Config, tool: Name, example: &serde_json::Value) -> Option<S
         Err(wrong) => return Some(wrong),
         Ok(Arguments::ReadFile(read)) => Some(read.path),
         Ok(Arguments::ListFiles(list)) => list.path,
-        Ok(Arguments::Memory(_) | Arguments::Recall(_) | Arguments::AskMemory(_)) => None,
+        Ok(
+            Arguments::Memory(_)
+            | Arguments::Recall(_)
+            | Arguments::AskMemory(_)
+            | Arguments::Facts(_),
+        ) => None,
     }?;
     match roots::split(&path) {
         Err(wrong) => Some(wrong.to_string()),

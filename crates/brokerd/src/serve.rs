@@ -184,7 +184,11 @@ impl Broker {
         match request {
             Request::ListTools {} => {
                 let config = self.config();
-                let (tools, digest) = tools::list(|tool| config.policy(tool) != Policy::Deny);
+                let memory = self.memory.offers(&self.dirs.memory_tools_socket());
+                let (tools, digest) = tools::list(|tool| {
+                    let offered = !tool.is_memorys() || memory(tool.as_str());
+                    config.policy(tool) != Policy::Deny && offered
+                });
                 Reply::Tools { tools, digest }
             }
             Request::CancelCall { session, call } => {

@@ -11,16 +11,18 @@ pub enum Name {
     Memory,
     Recall,
     AskMemory,
+    Facts,
     ReadFile,
     ListFiles,
 }
 
 impl Name {
     /// In the order of the list.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Memory,
         Self::Recall,
         Self::AskMemory,
+        Self::Facts,
         Self::ReadFile,
         Self::ListFiles,
     ];
@@ -31,8 +33,18 @@ impl Name {
             Self::Memory => "memory",
             Self::Recall => "recall",
             Self::AskMemory => "ask_memory",
+            Self::Facts => "facts",
             Self::ReadFile => "read_file",
             Self::ListFiles => "list_files",
+        }
+    }
+
+    /// Whether memoryd serves it.
+    #[must_use]
+    pub fn is_memorys(self) -> bool {
+        match self {
+            Self::Memory | Self::Recall | Self::AskMemory | Self::Facts => true,
+            Self::ReadFile | Self::ListFiles => false,
         }
     }
 
@@ -51,6 +63,10 @@ impl Name {
             Self::Recall => "Searches notes and earlier conversations, other agents' too.",
             Self::AskMemory => {
                 "Asks what all that was said and noted adds up to; slow (up to minutes), so recall first."
+            }
+            Self::Facts => {
+                "What was concluded about the owner: search, snapshot (all of it), profile (the card), or \
+                 conclude (keep a fact)."
             }
             Self::ReadFile => "Reads a text file; the path starts with the name of a root.",
             Self::ListFiles => "Lists a folder; without a path, the roots.",
@@ -100,6 +116,15 @@ impl Name {
                 }),
                 json!(["question"]),
             ),
+            Self::Facts => (
+                json!({
+                    "op": {"type": "string", "enum": ["search", "snapshot", "profile", "conclude"]},
+                    "query": {"type": "string", "description": "search, snapshot"},
+                    "k": {"type": "integer", "minimum": 1, "maximum": 20, "description": "search: facts wanted"},
+                    "text": {"type": "string", "description": "conclude: one fact"}
+                }),
+                json!(["op"]),
+            ),
             Self::ReadFile => (
                 json!({"path": {"type": "string", "description": "for example inbox/letter.txt"}}),
                 json!(["path"]),
@@ -145,7 +170,14 @@ mod tests {
         let names: Vec<_> = all.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(
             names,
-            ["memory", "recall", "ask_memory", "read_file", "list_files"]
+            [
+                "memory",
+                "recall",
+                "ask_memory",
+                "facts",
+                "read_file",
+                "list_files"
+            ]
         );
         assert_eq!(list(|_| true).1, digest);
         assert_ne!(list(|name| name != Name::Recall).1, digest);

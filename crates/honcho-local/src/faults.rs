@@ -52,8 +52,6 @@ pub enum Fault {
     Huge { bytes: usize },
     /// Does nothing and answers 200 with this body.
     Says { body: String },
-    /// Answers with this body, as a Honcho with its models might.
-    Body { body: Value },
     /// Loses everything that was stored, then serves the request.
     Forget,
 }

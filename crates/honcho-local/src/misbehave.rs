@@ -83,10 +83,6 @@ pub fn misbehave(shared: &Arc<Shared>, call: Call, number: u64, fault: Fault, re
                 None,
             );
         }
-        Fault::Body { body } => {
-            controls.end(number, Some(200), true);
-            send(request, &Answer::Json(200, body), None);
-        }
         Fault::Forget => {
             if shared.api.store.forget().is_err() {
                 tracing::warn!("could not forget");

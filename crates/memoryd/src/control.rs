@@ -150,7 +150,7 @@ impl Service {
         });
         facts.push(("honcho".into(), self.honcho_fact()));
         facts.extend(self.fleet.facts());
-        facts.push(self.context.fact());
+        facts.push(self.knowledge.context.fact());
         facts.push((
             "index".into(),
             match self.index.rows() {

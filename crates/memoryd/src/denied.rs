@@ -21,6 +21,20 @@ pub enum Denied {
         "not done: only the owner changes identity, and this turn is not known to be the owner's"
     )]
     NotOwner,
+    #[error(
+        "not done: this session has read text from outside, and nothing from such a session is concluded about \
+         the owner; `memory` with `note` keeps it, marked untrusted"
+    )]
+    FactUntrusted,
+    #[error(
+        "not done: this session is secret, and what is concluded about the owner is sent to Honcho; `memory` with \
+         `note` keeps it here"
+    )]
+    FactSecret,
+    #[error(
+        "not done: only the owner's own turns conclude about the owner, and this one is not known to be the owner's"
+    )]
+    FactNotOwner,
     #[error("not done: rule `{0}` sees a secret in the text; memory keeps no keys or passwords")]
     Secret(&'static str),
     #[error("not done: there is no text")]

@@ -11,7 +11,8 @@ pub struct Edit {
     /// RFC 3339, UTC, milliseconds.
     pub at: String,
     pub by: By,
-    /// What was asked for, in a fixed word: `add`, `replace`, `remove`, `note`, `consolidate`, `undo`, `accept`.
+    /// What was asked for, in a fixed word: `add`, `replace`, `remove`, `note`, `consolidate`, `conclude`,
+    /// `promote`, `undo`, `accept`.
     pub what: String,
     pub changes: Vec<Change>,
     /// The edit this one undoes.

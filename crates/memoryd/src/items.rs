@@ -1,6 +1,8 @@
 //! Markdown list items with an id at the end of the line, `- text ^u7`: the form of every memory file. Called
 //! by `identity` and `notes`. Values only.
 
+use crate::memory::FACT_LETTER;
+
 /// A list item as a file shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
@@ -80,7 +82,7 @@ fn item(text: &str) -> Item {
     }
 }
 
-/// Whether a word has the form of an entry's or note's id: `u7`, `a12-2`, `n4`.
+/// Whether a word has the form of an entry's or note's id: `u7`, `a12-2`, `n4`, `f9`.
 #[must_use]
 pub fn is_id(word: &str) -> bool {
     let number = |digits: &str| {
@@ -88,7 +90,7 @@ pub fn is_id(word: &str) -> bool {
             && digits.bytes().all(|byte| byte.is_ascii_digit())
             && !digits.starts_with('0')
     };
-    let Some(rest) = word.strip_prefix(['u', 'a', 'n']) else {
+    let Some(rest) = word.strip_prefix(['u', 'a', 'n', FACT_LETTER]) else {
         return false;
     };
     match rest.split_once('-') {

@@ -292,6 +292,15 @@ pub fn new_id(letter: char, edit: EditId, place: usize) -> String {
     }
 }
 
+/// The letter of a note that is a fact about the owner; any other note's is `n`.
+pub const FACT_LETTER: char = 'f';
+
+/// Whether an id is that of a fact about the owner.
+#[must_use]
+pub fn is_fact(id: &str) -> bool {
+    id.starts_with(FACT_LETTER)
+}
+
 /// The letter of an entry's id.
 #[must_use]
 pub fn letter(about: About) -> char {

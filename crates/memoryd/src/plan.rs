@@ -10,7 +10,7 @@ use bxwire::{
 use crate::{
     denied::Denied,
     edit::{By, Change, Edit, KeptLocal},
-    memory::{Contents, Entry, Memory, letter, new_id},
+    memory::{Contents, Entry, FACT_LETTER, Memory, is_fact, letter, new_id},
     screen::{Screened, clean, screen},
 };
 
@@ -174,6 +174,60 @@ pub fn plan(
         changes,
         undoes: None,
         // What memory keeps is never public, whoever reads the session.
+        label: caller.label.join(Label::PRIVATE),
+        kept_local,
+        files: Vec::new(),
+    };
+    rules.allow(memory, &edit)?;
+    Ok(edit)
+}
+
+/// The note about the owner that `facts conclude` becomes.
+///
+/// # Errors
+/// [`Denied`]: memory stays as it is.
+pub fn conclude(
+    memory: &Memory,
+    text: &str,
+    caller: &Caller,
+    rules: &Rules,
+    refuser: &Refuser,
+    at: &str,
+) -> Result<Edit, Denied> {
+    if caller.label.class == Class::Secret {
+        return Err(Denied::FactSecret);
+    }
+    if caller.label.is_untrusted() {
+        return Err(Denied::FactUntrusted);
+    }
+    if !rules.is_owner(caller.speaker.as_ref()) {
+        return Err(Denied::FactNotOwner);
+    }
+    let id = memory.next_id();
+    let screened = screen(text, refuser)?;
+    let facts = memory.contents().notes().iter();
+    let mut facts = facts.filter(|note| is_fact(&note.id));
+    if let Some(same) = facts.find(|note| note.text == screened.text) {
+        return Err(Denied::Already(same.id.clone()));
+    }
+    let kept_local = match screened.flagged {
+        true => Some(KeptLocal::Flagged),
+        false => maybe_secret(screened.maybe_secret),
+    };
+    let edit = Edit {
+        id,
+        at: at.into(),
+        by: By::Session {
+            session: caller.session.clone(),
+            turn: caller.turn,
+            speaker: caller.speaker.clone(),
+        },
+        what: "conclude".into(),
+        changes: vec![Change::Noted {
+            note: new_id(FACT_LETTER, id, 1),
+            text: screened.text,
+        }],
+        undoes: None,
         label: caller.label.join(Label::PRIVATE),
         kept_local,
         files: Vec::new(),

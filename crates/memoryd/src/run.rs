@@ -25,7 +25,7 @@ use crate::{
     fleet::service::{self as fleet, Fleet, ReadKeys},
     hooks::{NoHoncho, SyncHooks},
     index::Index,
-    knowledge::context::Context,
+    knowledge::{Knowledge, context::Context, tool::Facts},
     logs::Logs,
     service::Service,
     store::Store,
@@ -110,9 +110,9 @@ fn start(dirs: &Dirs) -> Result<Running, StartError> {
     let lock = StateLock::take(&folder)?;
     let store = Arc::new(Store::open(&folder, config.rules.clone(), keys.refuser())?);
     let logs = Logs::new(dirs.state_of("loopd").join("sessions"));
-    let (hooks, fleet, context) = honcho(dirs, &config, keys, &store, &logs)?;
+    let (hooks, fleet, knowledge) = honcho(dirs, &config, keys, &store, &logs)?;
     let index = Index::at(&folder.join("index.sqlite"));
-    let (service, woken) = Service::new(store, index, hooks, fleet, context, logs, config.recall);
+    let (service, woken) = Service::new(store, index, hooks, fleet, knowledge, logs, config.recall);
     let service = Arc::new(service);
     let indexing = {
         let service = Arc::clone(&service);
@@ -141,13 +141,13 @@ fn honcho(
     keys: Keys,
     store: &Arc<Store>,
     logs: &Logs,
-) -> Result<(Arc<dyn SyncHooks>, Fleet, Context), StartError> {
+) -> Result<(Arc<dyn SyncHooks>, Fleet, Knowledge), StartError> {
     let Some(honcho) = config.honcho.clone() else {
         let hooks = NoHoncho {
             store: Arc::clone(store),
             logs: logs.clone(),
         };
-        return Ok((Arc::new(hooks), Fleet::none(), Context::none()));
+        return Ok((Arc::new(hooks), Fleet::none(), Knowledge::none()));
     };
     let context = Context::start(
         &honcho,
@@ -156,7 +156,10 @@ fn honcho(
         logs.clone(),
         dirs.state_socket(),
     );
-    let context = context.map_err(StartError::System)?;
+    let knowledge = Knowledge {
+        context: context.map_err(StartError::System)?,
+        facts: Facts::new(&honcho, keys.workspaces.get(&Role::Trusted)),
+    };
     let reading = honcho.clone();
     let read_keys = ReadKeys {
         own: keys.workspaces.clone(),
@@ -187,7 +190,7 @@ fn honcho(
         store: Arc::clone(store),
         logs: logs.clone(),
     };
-    Ok((Arc::new(hooks), fleet, context))
+    Ok((Arc::new(hooks), fleet, knowledge))
 }
 
 /// The configured keys. None of them is ever kept as memory.

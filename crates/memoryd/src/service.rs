@@ -27,7 +27,7 @@ use crate::{
     hooks::SyncHooks,
     identity,
     index::{self, Index, IndexError},
-    knowledge::context::Context,
+    knowledge::{Knowledge, tool::Refusal},
     logs::Logs,
     memory::Memory,
     plan::{self, Rules},
@@ -42,7 +42,7 @@ pub struct Service {
     pub(crate) index: Index,
     pub(crate) hooks: Arc<dyn SyncHooks>,
     pub(crate) fleet: Fleet,
-    pub(crate) context: Context,
+    pub(crate) knowledge: Knowledge,
     pub(crate) logs: Logs,
     limits: RwLock<recall::Limits>,
     /// Keeps the index and the hooks in the journal's order.
@@ -66,7 +66,7 @@ impl Service {
         index: Index,
         hooks: Arc<dyn SyncHooks>,
         fleet: Fleet,
-        context: Context,
+        knowledge: Knowledge,
         logs: Logs,
         limits: recall::Limits,
     ) -> (Self, Receiver<()>) {
@@ -76,7 +76,7 @@ impl Service {
             index,
             hooks,
             fleet,
-            context,
+            knowledge,
             logs,
             limits: RwLock::new(limits),
             writing: Mutex::new(()),
@@ -94,7 +94,7 @@ impl Service {
         self.store.configure(config.rules.clone(), keys.refuser());
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = config.recall;
         self.hooks.reload();
-        self.context.reload(keys.workspaces.get(&Role::Trusted));
+        self.knowledge.reload(keys.workspaces.get(&Role::Trusted));
         self.fleet.reload(&ReadKeys {
             own: keys.workspaces.clone(),
             readers: keys.readers.clone(),
@@ -234,7 +234,7 @@ impl Service {
                 }
             }
             memory::Request::Context(before) => {
-                let text = self.context.before(before);
+                let text = self.knowledge.context.before(before);
                 let label = match text.is_empty() {
                     true => Label::default(),
                     false => Label::PRIVATE,
@@ -269,7 +269,7 @@ impl Service {
             self.index_failed(&error);
         }
         self.hooks.turn_ended(session, turn);
-        self.context.turn_ended(session, turn);
+        self.knowledge.context.turn_ended(session, turn);
     }
 
     /// `run/broker-memory/tools.sock`. `say`: sends progress; false when nobody waits any more.
@@ -278,21 +278,27 @@ impl Service {
         request: tools::Request,
         say: &mut dyn FnMut(tools::Reply) -> bool,
     ) -> tools::Reply {
+        let tool = match &request {
+            tools::Request::Memory { .. } | tools::Request::Tools {} => None,
+            tools::Request::Recall { .. } => Some("recall"),
+            tools::Request::AskMemory { .. } => Some("ask_memory"),
+            tools::Request::Facts { .. } => Some("facts"),
+        };
+        // A model that was told of it before the owner chose otherwise may still ask.
+        if let Some(tool) = tool.filter(|tool| self.knowledge.facts.leaves_out(tool)) {
+            let text =
+                format!("{tool} is not among the tools that memoryd.toml gives (`honcho.tools`)");
+            return tools::Reply::Denied { text };
+        }
         match request {
+            tools::Request::Tools {} => tools::Reply::Tools {
+                names: self.knowledge.facts.tools(),
+            },
+            tools::Request::Facts { caller, arguments } => self.facts(&caller, &arguments),
             tools::Request::Memory { caller, arguments } => {
-                let made = self.write(|memory, rules, refuser, at| {
+                self.written(|memory, rules, refuser, at| {
                     plan::plan(memory, &arguments, &caller, rules, refuser, at)
-                });
-                match made {
-                    Ok(written) => tools::Reply::Done {
-                        text: crate::words::done(&written),
-                        label: Label::PRIVATE,
-                        causes: Vec::new(),
-                        edit: Some(written.edit.id),
-                    },
-                    Err(WriteError::Denied(denied)) => denied_reply(&denied),
-                    Err(error) => refused(&error).into(),
-                }
+                })
             }
             tools::Request::Recall { caller, arguments } => {
                 let reader = Reader::session(caller.label, caller.audience);
@@ -320,6 +326,46 @@ impl Service {
                     Err(text) => tools::Reply::Denied { text },
                 }
             }
+        }
+    }
+
+    fn facts(&self, caller: &tools::Caller, arguments: &tools::FactsOp) -> tools::Reply {
+        let reader = Reader::session(caller.label, caller.audience);
+        let is_secret = |text: &str| matches!(self.store.check(text), Outcome::Secret(_));
+        match (
+            self.knowledge.facts.read(arguments, reader, is_secret),
+            arguments,
+        ) {
+            (Ok(answer), _) => tools::Reply::Done {
+                text: answer.text,
+                label: answer.label,
+                causes: answer.causes,
+                edit: None,
+            },
+            (Err(Refusal::Writes), tools::FactsOp::Conclude { text }) => {
+                self.written(|memory, rules, refuser, at| {
+                    plan::conclude(memory, text, caller, rules, refuser, at)
+                })
+            }
+            (Err(Refusal::Writes), _) => Refused::new("bad-request", "it does not write").into(),
+            (Err(Refusal::Denied(text)), _) => tools::Reply::Denied { text },
+        }
+    }
+
+    /// Makes an edit for a tool.
+    fn written(
+        &self,
+        plan: impl FnOnce(&Memory, &Rules, &Refuser, &str) -> Result<Edit, Denied>,
+    ) -> tools::Reply {
+        match self.write(plan) {
+            Ok(written) => tools::Reply::Done {
+                text: crate::words::done(&written),
+                label: Label::PRIVATE,
+                causes: Vec::new(),
+                edit: Some(written.edit.id),
+            },
+            Err(WriteError::Denied(denied)) => denied_reply(&denied),
+            Err(error) => refused(&error).into(),
         }
     }
 
@@ -435,7 +481,15 @@ pub(crate) mod tests {
         });
         let index = Index::at(&folder.join("index.sqlite"));
         let limits = recall::Limits::default();
-        Service::new(store, index, hooks, Fleet::none(), logs, limits)
+        Service::new(
+            store,
+            index,
+            hooks,
+            Fleet::none(),
+            Knowledge::none(),
+            logs,
+            limits,
+        )
     }
 
     #[test]

@@ -7,6 +7,7 @@ use bxwire::{
 
 use crate::{
     edit::{By, Change, Edit, KeptLocal},
+    memory::is_fact,
     store::Written,
 };
 
@@ -50,6 +51,7 @@ fn happened(change: &Change) -> String {
         Change::Dropped { about, .. } => format!("removed {id} from what you know {}", of(about)),
         Change::Moved { .. } => format!("moved {id} to the notes"),
         Change::MovedBack { .. } => format!("moved {id} back from the notes"),
+        Change::Noted { .. } if is_fact(id) => format!("kept as {id}, a fact about the owner"),
         Change::Noted { .. } => format!("noted as {id}"),
         Change::Unnoted { .. } => format!("took back the note {id}"),
     }

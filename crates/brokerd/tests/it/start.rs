@@ -114,7 +114,7 @@ fn status_counts_and_nothing_else_is_answered() {
         ("sessions secret", "1"),
         (
             "tools",
-            "memory (ask), recall, ask_memory, read_file, list_files",
+            "memory (ask), recall, ask_memory, facts, read_file, list_files",
         ),
         ("roots", "inbox (private, untrusted), vault (secret, clean)"),
         ("appends", "work"),

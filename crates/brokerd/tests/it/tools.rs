@@ -1,9 +1,14 @@
 //! What the tools answer: files and folders fenced, tricks refused, wrong arguments explained.
 
+use std::time::Duration;
+
 use bxcore::connect::Client;
 use bxwire::{
     Class, Label,
-    links::tools::{CallOutcome, Reply, Request, Tools},
+    links::{
+        memory_tools,
+        tools::{CallOutcome, Reply, Request, Tools},
+    },
 };
 use serde_json::json;
 
@@ -25,15 +30,38 @@ fn the_tools_come_in_their_order_and_a_denied_one_does_not() {
     let (names, digest) = listed(&mut world.client());
     assert_eq!(
         names,
-        ["memory", "recall", "ask_memory", "read_file", "list_files"]
+        [
+            "memory",
+            "recall",
+            "ask_memory",
+            "facts",
+            "read_file",
+            "list_files"
+        ]
     );
     assert_eq!(listed(&mut world.client()).1, digest);
     drop(daemon);
     let world = World::new("[tools.recall]\npolicy = \"deny\"");
     let _daemon = world.start();
     let (names, other) = listed(&mut world.client());
-    assert_eq!(names, ["memory", "ask_memory", "read_file", "list_files"]);
+    assert_eq!(
+        names,
+        ["memory", "ask_memory", "facts", "read_file", "list_files"]
+    );
     assert_ne!(other, digest);
+}
+
+#[test]
+fn memoryd_says_which_of_its_tools_the_model_gets_and_is_believed_while_it_is_away() {
+    let world = World::new("");
+    let names = ["memory", "facts"].map(String::from).to_vec();
+    let memoryd = world.memoryd_says(memory_tools::Reply::Tools { names });
+    let _daemon = world.start();
+    let want = ["memory", "facts", "read_file", "list_files"];
+    let (names, digest) = listed(&mut world.client());
+    assert_eq!(names, want);
+    memoryd.stop(Duration::from_secs(2));
+    assert_eq!(listed(&mut world.client()).1, digest);
 }
 
 #[test]

@@ -26,6 +26,12 @@ pub enum Request {
         caller: Caller,
         arguments: AskMemory,
     },
+    Facts {
+        caller: Caller,
+        arguments: FactsOp,
+    },
+    /// Which of the tools that memoryd serves the model gets.
+    Tools {},
 }
 
 /// Who calls, in which session, and what brokerd and loopd together say of it.
@@ -129,6 +135,28 @@ pub struct AskMemory {
     pub reasoning: Option<Reasoning>,
 }
 
+/// The `facts` tool: what Honcho itself made of the agent's own trusted workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+pub enum FactsOp {
+    /// Facts about the owner near the query, nearest first.
+    Search {
+        query: String,
+        /// Facts wanted: 8 when missing, at most 20.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        k: Option<u32>,
+    },
+    /// What is known of the owner, as it was concluded; near the query first, where there is one.
+    Snapshot {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        query: Option<String>,
+    },
+    /// Reads the owner's peer card.
+    Profile {},
+    /// Writes a fact about the owner.
+    Conclude { text: String },
+}
+
 /// How much Honcho thinks about an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -142,6 +170,10 @@ pub enum Reasoning {
 pub enum Reply {
     Progress {
         text: String,
+    },
+    /// Names of tools.
+    Tools {
+        names: Vec<String>,
     },
     /// The call was carried out.
     Done {

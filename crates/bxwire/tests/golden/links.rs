@@ -300,7 +300,8 @@ fn memory_messages(into: &mut Samples) {
 
 fn memory_tool_messages(into: &mut Samples) {
     use memory_tools::{
-        About, AskMemory, Caller, Fate, FateKind, MemoryOp, Reasoning, Recall, Reply, Request,
+        About, AskMemory, Caller, FactsOp, Fate, FateKind, MemoryOp, Reasoning, Recall, Reply,
+        Request,
     };
     let caller = || Caller {
         session: session(),
@@ -313,6 +314,16 @@ fn memory_tool_messages(into: &mut Samples) {
     let memory = |arguments| Request::Memory {
         caller: caller(),
         arguments,
+    };
+    let facts = |arguments| Request::Facts {
+        caller: caller(),
+        arguments,
+    };
+    let _every_one = |op: &FactsOp| match op {
+        FactsOp::Search { .. }
+        | FactsOp::Snapshot { .. }
+        | FactsOp::Profile {}
+        | FactsOp::Conclude { .. } => (),
     };
     let fate = |id: &str, fate| Fate {
         id: id.into(),
@@ -398,9 +409,19 @@ fn memory_tool_messages(into: &mut Samples) {
                 },
             },
         ],
+        Facts => [
+            facts(FactsOp::Search { query: "bike".into(), k: Some(3) }),
+            facts(FactsOp::Search { query: "bike".into(), k: None }),
+            facts(FactsOp::Snapshot { query: Some("bike".into()) }),
+            facts(FactsOp::Snapshot { query: None }),
+            facts(FactsOp::Profile {}),
+            facts(FactsOp::Conclude { text: "the bike is blue".into() }),
+        ],
+        Tools => [Request::Tools {}],
     });
     samples!(into, memory_tools::MemoryTools::NAME, ".reply", Reply {
         Progress => [Reply::Progress { text: "searching".into() }],
+        Tools => [Reply::Tools { names: vec!["memory".into(), "recall".into()] }],
         Done => [
             Reply::Done {
                 text: "kept as e1".into(),

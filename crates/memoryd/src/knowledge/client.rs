@@ -15,6 +15,8 @@ use crate::sync::{
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 /// Tokens asked for with a session's summary: Honcho gives four tenths of them to it.
 const SUMMARY_TOKENS: usize = 2_000;
+/// Facts of a snapshot.
+const SNAPSHOT_FACTS: usize = 40;
 
 /// A client of the agent's own trusted workspace.
 pub struct Client {
@@ -36,6 +38,13 @@ pub struct Fact {
     pub at: String,
     /// How it came about, in Honcho's words, for example `explicit`.
     pub level: String,
+}
+
+/// What Honcho holds of the owner, unread.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    pub facts: Option<String>,
+    pub card: Vec<String>,
 }
 
 impl Client {
@@ -102,6 +111,34 @@ impl Client {
         Ok(text_of(found.as_ref(), &["summary", "content"]))
     }
 
+    /// What is concluded about the owner, near `query` first, and the card; `None`: Honcho does not know the owner.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub fn snapshot(&self, query: Option<&str>) -> Result<Option<Snapshot>, Failure> {
+        let mut request = self
+            .agent
+            .get(format!("{}/peers/{}/context", self.url, self.owner))
+            .query("max_conclusions", SNAPSHOT_FACTS.to_string());
+        if let Some(query) = query {
+            request = request.query("search_query", query);
+        }
+        let found = read(self.keyed(request).call())?;
+        Ok(found.map(|found| Snapshot {
+            facts: text_of(Some(&found), &["representation"]),
+            card: card_of(&found),
+        }))
+    }
+
+    /// The lines of the owner's card; empty when there is none.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub fn card(&self) -> Result<Vec<String>, Failure> {
+        let found = self.get(&format!("{}/peers/{}/card", self.url, self.owner))?;
+        Ok(found.as_ref().map(card_of).unwrap_or_default())
+    }
+
     fn get(&self, url: &str) -> Result<Option<Value>, Failure> {
         read(self.keyed(self.agent.get(url)).call())
     }
@@ -162,6 +199,13 @@ fn fact(value: &Value) -> Option<Fact> {
         level: text("level"),
     };
     (!found.text.trim().is_empty()).then_some(found)
+}
+
+fn card_of(value: &Value) -> Vec<String> {
+    let lines = value["peer_card"].as_array().into_iter().flatten();
+    lines
+        .filter_map(|line| line.as_str().map(str::to_owned))
+        .collect()
 }
 
 fn text_of(value: Option<&Value>, path: &[&str]) -> Option<String> {

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use bxcore::config::Section;
 
-/// The tools over memory that depend on `[honcho] tools`, in the order of the list.
-pub const TOOLS: [&str; 2] = ["recall", "ask_memory"];
+/// The tools that `[honcho] tools` chooses from.
+pub const TOOLS: [&str; 3] = ["recall", "ask_memory", "facts"];
 /// Usual wait of a turn for its context: less than loopd waits for an answer.
 const ANSWER_MS_MAX: u64 = 250;
 

@@ -1,6 +1,9 @@
 //! `[honcho]`, its keys and its limits. Every mistake is reported with its line (`honcho-config-invalid`).
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use bxcore::{config::Section, runbook, secrets::Source};
 use bxwire::Speaker;
@@ -59,6 +62,8 @@ pub struct HonchoConfig {
     pub read: ReadConfig,
     /// What is said before a turn.
     pub context: ContextConfig,
+    /// The tools over memory that the model gets, besides `memory` itself.
+    pub tools: BTreeSet<&'static str>,
 }
 
 impl HonchoConfig {
@@ -240,6 +245,7 @@ pub fn read(
     };
     let read = reading::read(&mut section, &own, &mut reader_keys, read_limits);
     let context = knowledge::context(&mut section);
+    let tools = knowledge::tools(&mut section);
     drop(section);
     for agent in reader_keys.keys() {
         root.problem(
@@ -265,6 +271,7 @@ pub fn read(
         limits,
         read,
         context,
+        tools,
     })
 }
 

@@ -9,7 +9,10 @@ use super::{
     ledger::{Decided, Ledger, Line, Step, StepRef, StepState},
     naming::{self, HonchoSession},
 };
-use crate::edit::{By, Change, Edit};
+use crate::{
+    edit::{By, Change, Edit},
+    memory::is_fact,
+};
 use bxcore::clock::Millis;
 
 /// What the shell knows of an edit besides the edit.
@@ -129,7 +132,10 @@ impl Mirror<'_> {
             Change::Dropped { entry, .. } => self.take_back(entry),
             // Memory still holds it, so Honcho does.
             Change::Moved { .. } | Change::MovedBack { .. } => {}
-            Change::Noted { note, .. } => self.write(note, index, None),
+            Change::Noted { note, .. } => {
+                let about = is_fact(note).then_some(About::User);
+                self.write(note, index, about);
+            }
             Change::Unnoted { note, .. } => self.take_back(note),
         }
     }
@@ -141,7 +147,7 @@ impl Mirror<'_> {
             Decision::Skip(_) | Decision::Wait(_) => None,
         };
         let role = match (decided, about) {
-            // Identity comes from clean sessions alone; a label that says otherwise keeps it here.
+            // Identity and facts come from clean sessions alone; a label that says otherwise keeps it here.
             (Some(Role::Trusted), Some(_)) => Some(Role::Trusted),
             (_, Some(_)) | (None, None) => None,
             // A note written again stays as trusted as it was.
@@ -379,6 +385,20 @@ mod tests {
         };
         assert_eq!(untrusted.steps, [want]);
         assert!(untrusted.session.unwrap().speakers.is_empty());
+    }
+
+    #[test]
+    fn a_fact_is_a_conclusion_about_the_owner_and_never_goes_to_the_fleet() {
+        let mut bench = Bench::new();
+        let fact = bench.make(CLEAN, None, vec![noted("f1")]);
+        assert_eq!(fact.steps, [conclude("owner", "f1", 0)]);
+        let untrusted = bench.make(Label::UNLABELLED, None, vec![noted("f2")]);
+        assert_eq!(untrusted.skip, Some(SkipReason::NothingToSend));
+        bench.sent(1);
+        let undo = bench.make(CLEAN, Some(1), vec![noted("f1").reversed()]);
+        assert_eq!(undo.steps, [Step::Unconclude { of: of(1) }]);
+        let redo = bench.make(CLEAN, Some(3), vec![noted("f1")]);
+        assert_eq!(redo.steps, [conclude("owner", "f1", 0)]);
     }
 
     #[test]

@@ -233,7 +233,7 @@ impl World {
                     });
                 }
                 Reply::Denied { text } => return Err(text),
-                Reply::Refused(refused) => panic!("{refused:?}"),
+                other => panic!("{other:?}"),
             }
         }
     }

@@ -5,6 +5,7 @@ mod context;
 mod decisions;
 mod doubt;
 mod edits;
+mod facts;
 mod health;
 mod keys;
 mod made;

@@ -26,7 +26,7 @@ use bxwire::{
 use honcho_local::{Options, Server};
 use serde_json::Value;
 
-const ANSWER_MS_MAX: Duration = Duration::from_secs(20);
+pub const ANSWER_MS_MAX: Duration = Duration::from_secs(20);
 
 /// Waits short enough for a test; holds are longer than any request here takes.
 pub const LIMITS: &str = "\n[limits]\nhoncho_retry_ms_min = 40\nhoncho_retry_ms_max = 200\n\
@@ -392,6 +392,17 @@ impl World {
             .collect();
         found.sort();
         found
+    }
+
+    pub fn until_conclusions(&self, workspace: &str, want: &[&str]) {
+        wait_for("the conclusions", || {
+            (self
+                .honcho()
+                .dump(workspace)
+                .is_ok_and(|dump| !dump.is_null())
+                && self.conclusions(workspace) == want)
+                .then_some(())
+        });
     }
 
     /// Everything that was asked of Honcho but for reads: at its start memoryd finds out what Honcho can.
