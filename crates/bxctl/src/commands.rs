@@ -114,6 +114,22 @@ pub enum Memory {
         #[arg(long)]
         yes: bool,
     },
+    /// List what was held back, and why
+    ///
+    /// Notes that are untrusted, flagged or may hold a key, turns that went to the untrusted workspace or nowhere, what
+    /// was withdrawn or refused, and files changed by hand. Exit code 1 when there is anything.
+    Review(Json),
+    /// Make a note your own: clean and private, whatever its session was; shows it and asks
+    ///
+    /// It is an edit of yours that `undo` takes back. Turns are not promoted.
+    Promote {
+        /// The note as review shows it, for example n4, or the edit that wrote it
+        #[arg(value_name = "NOTE|EDIT")]
+        note: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Take over what was changed in the Markdown files by hand; shows it and asks
     Accept {
         /// Do not ask

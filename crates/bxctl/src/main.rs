@@ -10,6 +10,7 @@ mod link;
 mod memory;
 mod out;
 mod render;
+mod review;
 mod runbook;
 mod session;
 mod status;
@@ -80,6 +81,8 @@ fn memory(dirs: &Dirs, command: Memory) -> Result<Exit, Failure> {
         Memory::Show(json) => memory::show(dirs, json.json),
         Memory::Log { limit, json } => memory::log(dirs, limit, json.json),
         Memory::Undo { edit, yes } => memory::undo(dirs, edit, yes),
+        Memory::Review(json) => review::show(dirs, json.json),
+        Memory::Promote { note, yes } => review::promote(dirs, &note, yes),
         Memory::Accept { yes } => memory::accept(dirs, yes),
         Memory::Recall { query, k, json } => memory::recall(dirs, query.join(" "), k, json.json),
         Memory::Ask {

@@ -200,7 +200,10 @@ pub fn accept(dirs: &Dirs, yes: bool) -> Result<Exit, Failure> {
 }
 
 /// Shows what a change will do, asks, does it.
-fn change(
+///
+/// # Errors
+/// When memoryd cannot answer, or refuses.
+pub fn change(
     dirs: &Dirs,
     request: impl Fn(bool) -> Request,
     question: &str,

@@ -10,7 +10,9 @@ use bxcore::{report, runbook};
 use bxwire::{
     Audience, Class, EditId, ItemId, Label, Refused, SessionId, Trust,
     links::{
-        control::{Entry, MemoryFiles, Note, Reply, Request, Status, SyncAction, WorkspaceSync},
+        control::{
+            Entry, HeldBack, MemoryFiles, Note, Reply, Request, Status, SyncAction, WorkspaceSync,
+        },
         memory_tools::About,
     },
     log::{Body, Record},
@@ -22,6 +24,7 @@ use crate::{
     logs::Logs,
     memory::Memory,
     recall::{Queries, Reader},
+    review,
     service::{self, RecallError, Service},
     store::WriteError,
     undo, words,
@@ -29,6 +32,8 @@ use crate::{
 
 /// Most edits in one answer.
 const EDITS_MAX: usize = 500;
+/// Most lines of one review.
+const REVIEW_MAX: usize = 500;
 /// Bytes of notes in one answer, as JSON; the newest are shown. Well within a frame.
 const NOTES_BYTES_MAX: usize = 700_000;
 
@@ -71,6 +76,8 @@ impl Service {
                     edit: None,
                 }
             }
+            Request::MemoryReview {} => self.review(),
+            Request::MemoryPromote { note, confirm } => self.promote(&note, confirm),
             Request::MemoryAccept { confirm } => match self.accept(confirm) {
                 Ok(accepted) => Reply::Change {
                     done: accepted.written.is_some(),
@@ -245,6 +252,64 @@ impl Service {
             .store
             .with(|memory| undo::undo(memory, edit, &rules, ""));
         match would {
+            Ok(edit) => Reply::Change {
+                done: false,
+                lines: bounded(words::lines(&edit)),
+                edit: None,
+            },
+            Err(denied) => service::refused(&WriteError::Denied(denied)).into(),
+        }
+    }
+
+    fn review(&self) -> Reply {
+        let (mut ledger, mut more) = match self.hooks.review() {
+            Reply::Review { held, more } => (held, more),
+            other => return other,
+        };
+        let mut held = self.store.with(|memory| {
+            // An edit that was taken back is nobody's concern any more.
+            let undone = |held: &HeldBack| {
+                let edit = held.what.parse().ok();
+                edit.is_some_and(|edit| memory.undone_by(edit).is_some())
+            };
+            ledger.retain(|held| !undone(held));
+            review::of_memory(memory)
+        });
+        held.append(&mut ledger);
+        held.sort_by(|a, b| b.at.cmp(&a.at));
+        more += held.len().saturating_sub(REVIEW_MAX) as u64;
+        held.truncate(REVIEW_MAX);
+        let files = self.store.held().into_iter().map(|file| HeldBack {
+            what: file,
+            at: None,
+            cause: "it was changed by hand: `bxctl memory accept` takes it over".into(),
+            note: None,
+            text: None,
+        });
+        Reply::Review {
+            held: files.chain(held).collect(),
+            more,
+        }
+    }
+
+    fn promote(&self, note: &str, confirm: bool) -> Reply {
+        if confirm {
+            let made = self.write(|memory, rules, refuser, at| {
+                review::promote(memory, note, rules, refuser, at)
+            });
+            return match made {
+                Ok(written) => Reply::Change {
+                    done: true,
+                    lines: bounded(words::lines(&written.edit)),
+                    edit: Some(written.edit.id),
+                },
+                Err(error) => service::refused(&error).into(),
+            };
+        }
+        match self
+            .store
+            .would(|memory, rules, refuser| review::promote(memory, note, rules, refuser, ""))
+        {
             Ok(edit) => Reply::Change {
                 done: false,
                 lines: bounded(words::lines(&edit)),

@@ -24,6 +24,8 @@ pub trait SyncHooks: Send + Sync {
     /// What a person should know.
     fn notices(&self) -> Vec<control::Notice>;
     fn sync(&self, action: SyncAction) -> control::Reply;
+    /// What the ledger says was held back.
+    fn review(&self) -> control::Reply;
     fn why(&self, item: &ItemId) -> control::Reply;
     /// The item that made what Honcho has under this id.
     fn made(&self, id: &str) -> Option<ItemId>;
@@ -61,6 +63,13 @@ impl SyncHooks for NoHoncho {
             skipped: Vec::new(),
             health: None,
         })
+    }
+
+    fn review(&self) -> control::Reply {
+        control::Reply::Review {
+            held: Vec::new(),
+            more: 0,
+        }
     }
 
     fn why(&self, item: &ItemId) -> control::Reply {

@@ -20,6 +20,7 @@ pub mod memory;
 pub mod notes;
 pub mod plan;
 pub mod recall;
+pub mod review;
 pub mod run;
 pub mod screen;
 pub mod service;

@@ -138,6 +138,18 @@ impl Store {
         inner.write(edit, &[])
     }
 
+    /// The edit that `plan` would make, had it been asked for.
+    ///
+    /// # Errors
+    /// [`Denied`].
+    pub fn would(
+        &self,
+        plan: impl FnOnce(&Memory, &Rules, &Refuser) -> Result<Edit, Denied>,
+    ) -> Result<Edit, Denied> {
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        plan(&self.lock().memory, &rules.0, &rules.1)
+    }
+
     /// Takes over what was changed by hand; without `confirm` only says what that would be.
     ///
     /// # Errors

@@ -29,6 +29,13 @@ pub enum Request {
         confirm: bool,
     },
     /// Takes over what was changed in the Markdown files by hand, as the owner's edits.
+    /// What was held back, and why.
+    MemoryReview {},
+    /// Makes a note the owner's own: named by its id, or by the edit that wrote it.
+    MemoryPromote {
+        note: String,
+        confirm: bool,
+    },
     MemoryAccept {
         confirm: bool,
     },
@@ -96,6 +103,11 @@ pub enum Reply {
         text: String,
         label: Label,
     },
+    /// Newest first; `more`: how many there was no room for.
+    Review {
+        held: Vec<HeldBack>,
+        more: u64,
+    },
     Sync(Sync),
     Why(Why),
     Done {},
@@ -154,6 +166,23 @@ pub struct Note {
     pub text: String,
     pub label: Label,
     pub flagged: bool,
+}
+
+/// Something that was held back: a note, a turn, or a file that was changed by hand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldBack {
+    /// An edit, a turn, or the name of a file.
+    pub what: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// In fixed words.
+    pub cause: String,
+    /// The note that `promote` would take, and its text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// A line of `bxctl memory log`.

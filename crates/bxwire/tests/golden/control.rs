@@ -4,8 +4,9 @@ use bxwire::{
     Class, EditId, ItemId, Label, Link, Trust,
     links::{
         control::{
-            Control, EditLine, Entry, Health, ItemNote, MemoryFiles, Note, Notice, OwnerDecision,
-            Reply, Request, Status, Sync, SyncAction, Wait, Why, WhyStep, WorkspaceSync,
+            Control, EditLine, Entry, Health, HeldBack, ItemNote, MemoryFiles, Note, Notice,
+            OwnerDecision, Reply, Request, Status, Sync, SyncAction, Wait, Why, WhyStep,
+            WorkspaceSync,
         },
         memory_tools::{AskMemory, Recall},
     },
@@ -42,6 +43,8 @@ fn requests(into: &mut Samples) {
         MemoryShow => [Request::MemoryShow {}],
         MemoryLog => [Request::MemoryLog { limit: 20 }],
         MemoryUndo => [Request::MemoryUndo { edit: EditId(1), confirm: false }],
+        MemoryReview => [Request::MemoryReview {}],
+        MemoryPromote => [Request::MemoryPromote { note: "n4".into(), confirm: true }],
         MemoryAccept => [Request::MemoryAccept { confirm: true }],
         MemoryRecall => [Request::MemoryRecall {
             arguments: Recall {
@@ -205,6 +208,25 @@ fn replies(into: &mut Samples) {
             Reply::Change { done: false, lines: vec!["removes u1".into()], edit: None },
         ],
         Recalled => [Reply::Recalled { text: "one hit".into(), label: untrusted }],
+        Review => [Reply::Review {
+            held: vec![
+                HeldBack {
+                    what: "user.md".into(),
+                    at: None,
+                    cause: "it was changed by hand".into(),
+                    note: None,
+                    text: None,
+                },
+                HeldBack {
+                    what: "e4".into(),
+                    at: Some(AT.into()),
+                    cause: "it may hold a key".into(),
+                    note: Some("n4".into()),
+                    text: Some("the garden gate creaks".into()),
+                },
+            ],
+            more: 2,
+        }],
         Sync => [Reply::Sync(sync()), Reply::Sync(idle)],
         Why => [Reply::Why(Why {
             item: item(),

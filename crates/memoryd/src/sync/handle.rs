@@ -46,6 +46,7 @@ pub(super) enum Letter {
 
 pub(super) enum Question {
     Sync(SyncAction),
+    Review,
     Why(ItemId, Vec<(String, String)>),
     Decide(SessionId, OwnerDecision),
 }
@@ -136,6 +137,11 @@ impl Handle {
     #[must_use]
     pub fn sync(&self, action: SyncAction) -> control::Reply {
         self.ask(Question::Sync(action))
+    }
+
+    #[must_use]
+    pub fn review(&self) -> control::Reply {
+        self.ask(Question::Review)
     }
 
     /// `facts` are what is known of the item here.

@@ -52,6 +52,10 @@ impl SyncHooks for WithHoncho {
         self.handle.sync(action)
     }
 
+    fn review(&self) -> control::Reply {
+        self.handle.review()
+    }
+
     fn why(&self, item: &ItemId) -> control::Reply {
         match facts::of(item, &self.store, &self.logs) {
             Ok(facts) => self.handle.why(item, facts),

@@ -14,6 +14,7 @@ pub mod naming;
 pub mod outbox;
 pub mod prepare;
 pub mod request;
+pub mod review;
 pub mod space;
 pub mod status;
 pub mod texts;

@@ -36,7 +36,7 @@ use super::{
     ledger::{self, Ledger, Line, StepRef},
     outbox::{Event, Load, LoadError, Outbox, Outcome, Task},
     request::{Answer, Failure, Request},
-    status, texts,
+    review, status, texts,
 };
 use crate::{
     edit::Edit,
@@ -484,6 +484,10 @@ impl Worker {
                     }
                 }
                 control::Reply::Sync(status::sync(&self.outbox, now))
+            }
+            Question::Review => {
+                let (held, more) = review::review(self.outbox.ledger());
+                control::Reply::Review { held, more }
             }
             Question::Why(item, facts) => {
                 control::Reply::Why(status::why(&self.outbox, &item, facts))

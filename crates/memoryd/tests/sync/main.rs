@@ -10,4 +10,5 @@ mod health;
 mod keys;
 mod made;
 mod outage;
+mod review;
 mod world;

@@ -1,0 +1,126 @@
+//! What of memory was held back, and the owner's word that makes a note their own. Called by `control`. Values only.
+
+use bxsanitize::{Refuser, neutralise};
+use bxwire::{Class, EditId, Label, links::control::HeldBack};
+
+use crate::{
+    denied::Denied,
+    edit::{By, Change, Edit, KeptLocal},
+    memory::{FACT_LETTER, Memory, Note, is_fact, new_id},
+    plan::Rules,
+    screen::screen,
+};
+
+/// Longest text in a line of the review, in characters.
+const TEXT_CHARS_MAX: usize = 200;
+
+/// What memory holds and does not pass on as the owner's own.
+#[must_use]
+pub fn of_memory(memory: &Memory) -> Vec<HeldBack> {
+    let contents = memory.contents();
+    let notes = contents.notes().iter().filter_map(|note| {
+        let cause = cause(note.label, note.kept_local)?;
+        Some(HeldBack {
+            what: note.edit.to_string(),
+            at: Some(note.at.clone()),
+            cause: cause.into(),
+            note: Some(note.id.clone()),
+            text: Some(neutralise(&note.text, TEXT_CHARS_MAX)),
+        })
+    });
+    // Identity is always clean, so all that holds an entry back is what it looks like.
+    let entries = memory.edits().iter().filter_map(|edit| {
+        let cause = cause(Label::PRIVATE, edit.kept_local)?;
+        let standing = edit.changes.iter().find_map(|change| match change {
+            Change::Added { entry, text, .. }
+            | Change::Replaced {
+                entry, after: text, ..
+            } => (contents.text_of(entry) == Some(text)).then_some(text),
+            _ => None,
+        })?;
+        Some(HeldBack {
+            what: edit.id.to_string(),
+            at: Some(edit.at.clone()),
+            cause: cause.into(),
+            note: None,
+            text: Some(neutralise(standing, TEXT_CHARS_MAX)),
+        })
+    });
+    notes.chain(entries).collect()
+}
+
+/// Why it is not passed on; the reason that keeps most comes first.
+fn cause(label: Label, kept_local: Option<KeptLocal>) -> Option<&'static str> {
+    match (label.class, kept_local) {
+        (Class::Secret, _) => Some("its session was secret: it stays on this machine"),
+        (_, Some(KeptLocal::Flagged)) => {
+            Some("it reads like instructions, or hides text: it stays on this machine")
+        }
+        (_, Some(KeptLocal::MaybeSecret)) => Some("it may hold a key: it stays on this machine"),
+        (_, None) if label.is_untrusted() => {
+            Some("its session had read text from outside: it is marked untrusted everywhere")
+        }
+        (_, None) => None,
+    }
+}
+
+/// The edit that makes a held note the owner's own. `named`: its id, or the edit that wrote it.
+///
+/// # Errors
+/// [`Denied`]: none or several fit, it is not held back, or its text holds a key.
+pub fn promote(
+    memory: &Memory,
+    named: &str,
+    rules: &Rules,
+    refuser: &Refuser,
+    at: &str,
+) -> Result<Edit, Denied> {
+    if named.contains('/') {
+        return Err(Denied::Argument(
+            "turns are not promoted; note what you want kept of one",
+        ));
+    }
+    let edit: Option<EditId> = named.parse().ok();
+    let held = |note: &&Note| cause(note.label, note.kept_local).is_some();
+    let named_so = |note: &&Note| note.id == named || Some(note.edit) == edit;
+    let notes = memory.contents().notes();
+    let ids = |notes: &[&Note]| notes.iter().map(|note| note.id.clone()).collect();
+    let found: Vec<_> = notes.iter().filter(named_so).collect();
+    let note = match found.as_slice() {
+        [one] if held(one) => *one,
+        [_] => return Err(Denied::Argument("that note is not held back")),
+        [] => {
+            return Err(Denied::NoMatch(ids(&notes
+                .iter()
+                .filter(held)
+                .collect::<Vec<_>>())));
+        }
+        many => return Err(Denied::Ambiguous(ids(many))),
+    };
+    let text = screen(&note.text, refuser)?.text;
+    let id = memory.next_id();
+    let letter = if is_fact(&note.id) { FACT_LETTER } else { 'n' };
+    let edit = Edit {
+        id,
+        at: at.into(),
+        by: By::Owner {},
+        what: "promote".into(),
+        changes: vec![
+            Change::Unnoted {
+                note: note.id.clone(),
+                text: note.text.clone(),
+            },
+            Change::Noted {
+                note: new_id(letter, id, 1),
+                text,
+            },
+        ],
+        undoes: None,
+        label: Label::PRIVATE,
+        // The owner has read it, and it is the owner who says so.
+        kept_local: None,
+        files: Vec::new(),
+    };
+    rules.allow(memory, &edit)?;
+    Ok(edit)
+}
