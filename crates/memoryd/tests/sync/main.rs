@@ -1,6 +1,7 @@
 //! memoryd's Honcho half as it ships: the real program over real sockets, a real HTTP Honcho at the far end, a
 //! broker that says what the test wants.
 
+mod backlog;
 mod context;
 mod decisions;
 mod doubt;
