@@ -41,15 +41,19 @@ pub fn show(dirs: &Dirs, json: bool) -> Result<Exit, Failure> {
 fn shown(held: &[HeldBack]) -> String {
     let mut text = String::new();
     for item in held {
-        let at = item.at.as_deref().map(render::time).unwrap_or_default();
+        let at = item
+            .at
+            .as_deref()
+            .map(|at| format!("  {}", render::time(at)));
         let note = item
             .note
             .as_deref()
             .map(|note| format!(" ({})", one_line(note)));
         text.push_str(&format!(
-            "{}{}  {at}\n  {}\n",
+            "{}{}{}\n  {}\n",
             one_line(&item.what),
             note.unwrap_or_default(),
+            at.unwrap_or_default(),
             one_line(&item.cause)
         ));
         if let Some(words) = &item.text {

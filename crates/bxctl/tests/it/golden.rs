@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use bxwire::{
-    Cause, Class, Label, Refused, Speaker, Trust,
+    Cause, Class, EditId, Label, Refused, Speaker, Trust,
     links::{
         control::{
-            EditLine, Entry, Health, ItemNote, MemoryFiles, Note, Notice, Reply, Request, Sync,
-            Wait, Why, WhyStep, WorkspaceSync,
+            EditLine, Entry, Health, HeldBack, ItemNote, MemoryFiles, Note, Notice, Reply, Request,
+            Sync, Wait, Why, WhyStep, WorkspaceSync,
         },
         turns::{self, SessionSummary, TurnEvent},
     },
@@ -54,6 +54,33 @@ fn all_up() -> World {
     world
 }
 
+fn review() -> Reply {
+    let turn = HeldBack {
+        what: "20260131-abcdefghijkl/2".into(),
+        at: Some("2026-01-31T09:00:00.000Z".into()),
+        cause: "its speaker or source is excluded".into(),
+        note: None,
+        text: None,
+    };
+    let note = HeldBack {
+        what: "e4".into(),
+        at: Some("2026-01-31T10:00:00.000Z".into()),
+        cause: "it may hold a key: it stays on this machine".into(),
+        note: Some("n4".into()),
+        text: Some("call \u{1b}[31mKim\nforged".into()),
+    };
+    let file = HeldBack {
+        what: "user.md".into(),
+        at: None,
+        cause: "it was changed by hand: `bxctl memory accept` takes it over".into(),
+        ..turn.clone()
+    };
+    Reply::Review {
+        held: vec![file, note, turn],
+        more: 3,
+    }
+}
+
 #[test]
 fn status_of_a_healthy_system() {
     let world = all_up();
@@ -89,6 +116,18 @@ fn memory_show_log_and_why() {
     let mut world = World::new();
     world.control("memoryd", |request| match request {
         Request::MemoryShow {} => Reply::Memory(files()),
+        Request::MemoryReview {} => review(),
+        Request::MemoryPromote {
+            note,
+            confirm: true,
+        } if note == "n4" => Reply::Change {
+            done: true,
+            lines: vec![
+                "takes back the note n4: call \u{1b}[31mKim".into(),
+                "notes n9: call Kim".into(),
+            ],
+            edit: Some(EditId(9)),
+        },
         Request::MemoryLog { limit: 20 } => Reply::Edits { edits: edits() },
         Request::MemoryRecall { arguments } if arguments.query == "blue bike" => Reply::Recalled {
             text: "e1 · the bike is blue".into(),
@@ -111,6 +150,17 @@ fn memory_show_log_and_why() {
     golden(&world, "memory-show-json", &["memory", "show", "--json"]);
     golden(&world, "memory-log", &["memory", "log"]);
     golden(&world, "memory-log-json", &["memory", "log", "--json"]);
+    golden(&world, "memory-review", &["memory", "review"]);
+    golden(
+        &world,
+        "memory-review-json",
+        &["memory", "review", "--json"],
+    );
+    golden(
+        &world,
+        "memory-promote",
+        &["memory", "promote", "n4", "--yes"],
+    );
     golden(
         &world,
         "memory-recall",
