@@ -21,18 +21,26 @@ pub enum FrameError {
     Truncated,
 }
 
-/// Where a frame stops being a message. Says the place and the kind of mistake, never the text.
+/// Where a frame stops being a message. Says the kind of mistake and its place, if it has one, never the text.
 #[derive(Debug, thiserror::Error)]
-#[error("{kind} at byte {column}")]
+#[error("{kind}{}", place(*.column))]
 pub struct MalformedFrame {
     kind: &'static str,
     column: usize,
 }
 
+/// A mistake without a place, such as a missing member, is at column 0.
+fn place(column: usize) -> String {
+    match column {
+        0 => String::new(),
+        column => format!(" at byte {column}"),
+    }
+}
+
 impl MalformedFrame {
     fn new(error: &serde_json::Error) -> Self {
         let kind = match error.classify() {
-            serde_json::error::Category::Data => "unknown or wrong member",
+            serde_json::error::Category::Data => data_kind(&error.to_string()),
             serde_json::error::Category::Eof => "unfinished JSON",
             serde_json::error::Category::Syntax | serde_json::error::Category::Io => "bad JSON",
         };
@@ -41,6 +49,25 @@ impl MalformedFrame {
             column: error.column(),
         }
     }
+}
+
+/// Serde tells these apart only by how its message begins; none of the rest, which may quote the peer, is kept.
+fn data_kind(message: &str) -> &'static str {
+    const KINDS: [(&str, &str); 6] = [
+        ("missing field", "a member is missing"),
+        ("unknown field", "a member is unknown"),
+        ("duplicate field", "a member is there twice"),
+        (
+            "unknown variant",
+            "the type, or a word of a fixed set, is unknown",
+        ),
+        ("invalid type", "a member has the wrong type"),
+        ("invalid value", "a member has a wrong value"),
+    ];
+    let found = KINDS
+        .iter()
+        .find(|(opening, _)| message.starts_with(opening));
+    found.map_or("a member is wrong", |(_, kind)| kind)
 }
 
 impl FrameError {
@@ -93,6 +120,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
     struct Message {
         text: String,
     }
@@ -145,5 +173,22 @@ mod tests {
         let error = read(b"{\"canary\":1}\n").unwrap_err();
         let shown = format!("{error} {error:?}");
         assert!(!shown.contains("canary"), "{shown}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_frame_is_said_without_its_words() {
+        for (frame, kind) in [
+            ("{}", "a member is missing"),
+            (r#"{"text":"a","canary":1}"#, "a member is unknown"),
+            (r#"{"text":"canary","text":"b"}"#, "a member is there twice"),
+            (r#"{"text":7}"#, "a member has the wrong type"),
+            (r#"{"text":"canary"#, "unfinished JSON"),
+            ("canary", "bad JSON"),
+        ] {
+            let error = read(format!("{frame}\n").as_bytes()).unwrap_err();
+            let why = std::error::Error::source(&error).unwrap().to_string();
+            assert!(why.starts_with(kind), "{frame}: {why}");
+            assert!(!why.contains("canary") && !why.contains("byte 0"), "{why}");
+        }
     }
 }
