@@ -17,9 +17,7 @@ pub struct EndOfDay(Vec<String>);
 impl EndOfDay {
     /// Looks at everything; memoryd is stopped for it.
     pub fn of(world: &mut World) -> Self {
-        let status = world
-            .control(&control::Request::Status {})
-            .expect("a status");
+        let status = world.status();
         world.stop();
         let mut text = String::new();
         let mut names = BTreeMap::new();

@@ -181,6 +181,18 @@ impl World {
         self.points = Box::new(|_| None);
     }
 
+    /// Its status once the day is over. A last point may come while it is asked; after that none does.
+    pub fn status(&mut self) -> control::Reply {
+        self.spare();
+        let mut status = None;
+        self.again("a status", |world| {
+            world.revive();
+            status = world.control(&control::Request::Status {}).ok();
+            status.is_some()
+        });
+        status.expect("it was waited for")
+    }
+
     fn start_broker(&mut self) {
         let words = Arc::clone(&self.words);
         let path = self.home.dirs.state_socket();
