@@ -20,6 +20,7 @@ mod memory;
 mod model;
 mod outcome;
 mod prompt;
+mod room;
 pub mod run;
 mod serve;
 mod server;

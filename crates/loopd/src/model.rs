@@ -183,6 +183,7 @@ impl Model {
                 .or(facts.model.clone())
                 .unwrap_or_else(|| "default".into()),
             max_tokens: self.config.max_tokens.min(room),
+            context_tokens: facts.context_tokens,
             temperature: self.config.temperature,
             tools: if facts.knows_tools == Some(false) {
                 Tools::LeftOut

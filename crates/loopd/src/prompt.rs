@@ -2,8 +2,9 @@
 //! by `turn`; takes values only. What it has written once it writes the same again: the server's cache
 //! depends on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use bxcore::runbook;
 use bxwire::{
     CallId,
     log::{Body, Call, Outcome, Record},
@@ -11,7 +12,11 @@ use bxwire::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{textcall, tokens::break_up};
+use crate::{
+    room::{self, Room},
+    textcall,
+    tokens::break_up,
+};
 
 /// What a model is told after an empty reply.
 pub const NUDGE_EMPTY: &str = "Your last reply was empty. Answer in plain text now, or call a tool (outside of any thinking).";
@@ -25,11 +30,16 @@ const NO_RESULT: &str = "(not run: the turn ended before this call)";
 /// Stands for a result without text.
 const NO_OUTPUT: &str = "(no output)";
 
+/// Longest result that stays where it is when its turn filled the context, in characters.
+const RESULT_KEPT_CHARS_MAX: usize = 200;
+
 /// How a request is written, besides its records.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub model: String,
     pub max_tokens: u64,
+    /// What the server holds, prompt and reply, where it is known.
+    pub context_tokens: Option<u64>,
     pub temperature: Option<f64>,
     /// Whether the model's template knows tools.
     pub tools: Tools,
@@ -113,6 +123,12 @@ pub fn request(records: &[Record], options: &Options) -> Result<Vec<u8>, serde_j
     let (system, tools) = epoch.unwrap_or(("", &Value::Null));
     let offered =
         options.tools == Tools::Offered && tools.as_array().is_some_and(|list| !list.is_empty());
+    let tools = offered.then_some(tools);
+    let mut room = Room::of(options.context_tokens, options.max_tokens);
+    if let Some(tools) = tools {
+        room.spend([serde_json::to_string(tools)?.as_str()]);
+    }
+    let history = History::of(system, records, options, room);
     serde_json::to_vec(&Request {
         model: &options.model,
         stream: true,
@@ -121,8 +137,8 @@ pub fn request(records: &[Record], options: &Options) -> Result<Vec<u8>, serde_j
         },
         max_tokens: options.max_tokens,
         temperature: options.temperature,
-        tools: offered.then_some(tools),
-        messages: &History::of(system, records, options).messages,
+        tools,
+        messages: &history.messages,
     })
 }
 
@@ -149,10 +165,17 @@ struct History<'a> {
     turn: u64,
     /// What memory said before each turn. It is logged after the user's words and shown before them.
     contexts: BTreeMap<u64, &'a str>,
+    /// Turns that ended because the context was full. Sent whole again, their long texts would fill it again.
+    full: BTreeSet<u64>,
+    /// What the context has room for after the messages that are counted.
+    room: Room,
+    counted: usize,
+    /// Thinking that takes room now and is not in later requests.
+    thoughts: Vec<&'a str>,
 }
 
 impl<'a> History<'a> {
-    fn of(system: &str, records: &'a [Record], options: &'a Options) -> Self {
+    fn of(system: &str, records: &'a [Record], options: &'a Options, room: Room) -> Self {
         let mut history = Self {
             options,
             messages: Vec::new(),
@@ -171,6 +194,19 @@ impl<'a> History<'a> {
                     _ => None,
                 })
                 .collect(),
+            full: records
+                .iter()
+                .filter_map(|record| match &record.body {
+                    Body::TurnEnd { turn, runbook, .. } => runbook
+                        .as_deref()
+                        .filter(|entry| *entry == runbook::CONTEXT_FULL.anchor())
+                        .map(|_| *turn),
+                    _ => None,
+                })
+                .collect(),
+            room,
+            counted: 0,
+            thoughts: Vec::new(),
         };
         history.push("system", system.to_owned());
         let covered = records.iter().rev().find_map(|record| match &record.body {
@@ -198,7 +234,7 @@ impl<'a> History<'a> {
         history
     }
 
-    fn record(&mut self, record: &Record) {
+    fn record(&mut self, record: &'a Record) {
         match &record.body {
             Body::User { turn, text, .. } => {
                 if let Some(context) = self.contexts.get(turn) {
@@ -207,7 +243,13 @@ impl<'a> History<'a> {
                         "[From your own memory, not from the user]\n{context}"
                     ));
                 }
-                let text = self.clean(text);
+                if self.options.reasoning != Reasoning::Always {
+                    self.thoughts.clear();
+                }
+                let mut text = self.clean(text);
+                if self.full.contains(turn) {
+                    text = room::least(text);
+                }
                 // To the minute: the clock of each turn stays as it was.
                 let at = record.at.get(..16).unwrap_or_default().replace('T', " ");
                 self.user(format!("{text}\n\n[Sent {at} UTC]"));
@@ -224,8 +266,15 @@ impl<'a> History<'a> {
             } => {
                 self.assistant(*turn, text, reasoning.as_deref(), calls);
             }
-            Body::ToolResult { call, text, .. } => {
-                let text = self.clean(text);
+            Body::ToolResult {
+                turn, call, text, ..
+            } => {
+                let chars = text.chars().count();
+                let text = if self.full.contains(turn) && chars > RESULT_KEPT_CHARS_MAX {
+                    format!("(left out: {chars} characters; the context was full)")
+                } else {
+                    self.clean(text)
+                };
                 self.answers.insert(call.clone(), text);
                 if self.open.iter().all(|open| self.answers.contains_key(open)) {
                     self.close_calls();
@@ -252,7 +301,7 @@ impl<'a> History<'a> {
         }
     }
 
-    fn assistant(&mut self, turn: u64, text: &str, reasoning: Option<&str>, calls: &[Call]) {
+    fn assistant(&mut self, turn: u64, text: &str, reasoning: Option<&'a str>, calls: &[Call]) {
         self.close_calls();
         if self.ends_with("assistant") {
             self.nudge_on();
@@ -297,6 +346,7 @@ impl<'a> History<'a> {
             _ => None,
         };
         self.open = calls.iter().map(|call| call.id.clone()).collect();
+        self.thoughts.extend(reasoning);
         self.messages.push(message);
     }
 
@@ -325,7 +375,7 @@ impl<'a> History<'a> {
             let content = match text {
                 None => NO_RESULT.into(),
                 Some(text) if text.is_empty() => NO_OUTPUT.into(),
-                Some(text) => text,
+                Some(text) => self.room_left().fit(text),
             };
             self.messages.push(Message {
                 tool_call_id: Some(call),
@@ -333,6 +383,22 @@ impl<'a> History<'a> {
             });
         }
         self.answers.clear();
+    }
+
+    /// The room after all messages so far. Their last one is an assistant's or a tool's, which stays as it is.
+    /// Thinking counts as it did when its turn ran, whether or not this request holds it: what a result was cut to
+    /// it is cut to for ever.
+    fn room_left(&mut self) -> Room {
+        for message in &self.messages[self.counted..] {
+            let calls = message.tool_calls.iter();
+            let calls = calls.flat_map(|call| [&call.function.name, &call.function.arguments]);
+            let texts = std::iter::once(&message.content).chain(calls);
+            self.room.spend(texts.map(String::as_str));
+        }
+        self.counted = self.messages.len();
+        let mut room = self.room;
+        room.spend(self.thoughts.iter().copied());
+        room
     }
 
     fn ends_with(&self, role: &str) -> bool {

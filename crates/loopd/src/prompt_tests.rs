@@ -359,3 +359,79 @@ fn what_memory_said_stands_before_the_words_and_stays_there() {
     assert_eq!(asked[..3], messages(&records[..4])[..3]);
     assert_eq!(asked[..], messages(&records)[..4]);
 }
+
+/// A first turn that reads two long texts, how it ends, and a second turn.
+fn two_long_results(ended: Body) -> Vec<Record> {
+    let (one, two) = (call(1, "{}"), call(2, "{}"));
+    let think = |call: &Call| Body::Assistant {
+        turn: 1,
+        text: String::new(),
+        reasoning: Some("let me think ".repeat(40)),
+        calls: vec![call.clone()],
+    };
+    let bodies = vec![
+        user(1, "read"),
+        epoch(),
+        think(&one),
+        result(1, &one, &"<".repeat(64_000)),
+        think(&two),
+        result(1, &two, &"ab ".repeat(20_000)),
+        ended,
+        user(2, "hi"),
+    ];
+    (1..)
+        .zip(bodies)
+        .map(|(seq, body)| record(seq, body))
+        .collect()
+}
+
+#[test]
+fn a_long_result_is_cut_to_its_room_and_stays_so() {
+    let records = two_long_results(end(1, Outcome::Replied));
+    for reasoning in [Reasoning::ThisTurn, Reasoning::Always] {
+        let options = Options {
+            max_tokens: 2_000,
+            context_tokens: Some(10_000),
+            reasoning,
+            ..options()
+        };
+        let tools = |count: usize| -> Vec<String> {
+            let bytes = request(&records[..count], &options).unwrap();
+            let value: Value = serde_json::from_slice(&bytes).unwrap();
+            let messages = value["messages"].as_array().unwrap().iter();
+            let tools = messages.filter(|message| message["role"] == "tool");
+            tools
+                .map(|tool| tool["content"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        let sent = tools(6);
+        assert!(sent[0].ends_with(" of 64000 characters)"), "{}", sent[0]);
+        assert!(sent[1].ends_with(" of 60000 characters)"), "{}", sent[1]);
+        assert!(sent[0].len() > 3_500 && sent[0].len() < 4_100);
+        assert!(sent[1].len() > 5_000 && sent[1].len() < 6_100);
+        assert_eq!(tools(4), sent[..1]);
+        assert_eq!(tools(8), sent);
+    }
+}
+
+#[test]
+fn a_turn_that_filled_the_context_does_not_fill_it_again() {
+    let full = Body::TurnEnd {
+        turn: 1,
+        outcome: Outcome::Failed,
+        usage: None,
+        reason: None,
+        runbook: Some("context-full".into()),
+    };
+    let mut records = two_long_results(full);
+    records[0].body = user(1, &"long words ".repeat(10_000));
+    let messages = messages(&records);
+    let content = |at: usize| messages[at]["content"].as_str().unwrap();
+    assert!(content(1).contains("(cut: 500 of 110000 characters)"));
+    assert_eq!(
+        content(3),
+        "(left out: 64000 characters; the context was full)"
+    );
+    assert!(content(5).starts_with("(left out: 60000 "));
+    assert!(content(7).starts_with("hi"));
+}

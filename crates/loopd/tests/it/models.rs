@@ -1,7 +1,8 @@
 //! What goes wrong with real models and their servers.
 
 use bxwire::{
-    links::turns::TurnEvent,
+    Label,
+    links::{tools::CallOutcome, turns::TurnEvent},
     log::{Body, Outcome},
 };
 use model_local::{Behaviour, Completion, Gate, Options, Outcome as Answered, Reply, Server};
@@ -439,4 +440,56 @@ fn a_server_that_cuts_the_prompt_is_found_out() {
     let first = world.run(&turn("k1", None, "one"));
     assert!(notices(&first).contains("context-full"), "{first:?}");
     assert_eq!(notices(&world.run(&turn("k2", None, "two"))), "");
+}
+
+#[test]
+fn a_file_larger_than_the_context_ends_no_session() {
+    let read = || Reply::call("read_file", &json!({"path": "max.txt"}));
+    let script = vec![read(), Reply::text("Signs."), Reply::text("Hello.")];
+    let world = with(Behaviour::Script(script), Options::default(), "");
+    let signs = "<".repeat(64 * 1024);
+    world.broker.lock().behaviour =
+        Behave::Result(CallOutcome::Done, signs.clone(), Label::PRIVATE);
+    let (session, text) = world.say("read max.txt");
+    assert_eq!(text, "Signs.");
+    let sent = world.messages(1).pop().unwrap();
+    let sent = sent["content"].as_str().unwrap();
+    assert!(sent.ends_with(" of 65536 characters)"), "{}", sent.len());
+    let log = world.log(&session);
+    assert!(
+        log.iter().any(|record| matches!(&record.body,
+            Body::ToolResult { text, .. } if *text == signs)),
+        "the log keeps all of it"
+    );
+    assert_eq!(
+        reply(&world.run(&turn("k2", Some(&session), "hi"))),
+        "Hello."
+    );
+    let chats = world.model.chats();
+    let before = chats[1].raw.strip_suffix(b"]}").unwrap();
+    assert!(chats[2].raw.starts_with(before), "earlier bytes changed");
+}
+
+#[test]
+fn a_session_goes_on_after_a_turn_that_filled_the_context() {
+    let world = world(vec![
+        Reply::call("read_file", &json!({"path": "a"})),
+        Reply::error(400, "exceed_context_size_error", "too long"),
+        Reply::text("Hello."),
+    ]);
+    world.broker.lock().behaviour =
+        Behave::Result(CallOutcome::Done, "x".repeat(900), Label::PRIVATE);
+    let events = world.run(&turn("k1", None, "read a"));
+    assert_eq!(failure(&events).1, "context-full");
+    let session = accepted(&events).0;
+    assert_eq!(
+        reply(&world.run(&turn("k2", Some(&session), "hi"))),
+        "Hello."
+    );
+    let sent = world.messages(2);
+    let result = sent.iter().find(|message| message["role"] == "tool");
+    assert_eq!(
+        result.unwrap()["content"],
+        "(left out: 900 characters; the context was full)"
+    );
 }
