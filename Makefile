@@ -47,6 +47,7 @@ advisories:
 bench:
 	cargo build --locked --release --workspace --bins
 	cargo run --locked --quiet --release --bin bench
+	cargo bench --locked --quiet -p bxtest --bench sync
 
 # The same by hand: daemons and stand-ins in the foreground, then a chat. Ctrl-D ends it.
 up:
