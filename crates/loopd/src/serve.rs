@@ -28,8 +28,10 @@ use crate::{
     turn::{self, Input},
 };
 
-/// Longest key, and longest name of a client, in bytes.
+/// Longest key in bytes.
 const KEY_BYTES_MAX: usize = 200;
+/// Longest name of a client or channel, in characters.
+const SOURCE_CHARS_MAX: usize = 100;
 /// Longest text of one turn in bytes.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Texts of a record that does not fit a frame are shown up to this many bytes each.
@@ -203,10 +205,27 @@ fn admit(daemon: &Daemon, session: Option<&SessionId>, input: &Input) -> Result<
         return Err(Refused::new("stopping", "loopd is stopping; try again")
             .with_runbook(runbook::DAEMON_DOWN.anchor()));
     }
-    if !(1..=KEY_BYTES_MAX).contains(&input.key.len()) || input.source.len() > KEY_BYTES_MAX {
+    if !(1..=KEY_BYTES_MAX).contains(&input.key.len()) {
         return Err(Refused::new(
             "bad-turn",
-            "a key and a source are at most 200 bytes, and a key is not empty",
+            format!("a key is not empty and at most {KEY_BYTES_MAX} bytes"),
+        ));
+    }
+    if !is_source(&input.source) {
+        return Err(Refused::new(
+            "bad-turn",
+            format!("a source is 1 to {SOURCE_CHARS_MAX} characters that can be seen"),
+        ));
+    }
+    // Both are shown in terminals and stand in what memory writes.
+    if input
+        .speaker
+        .as_ref()
+        .is_some_and(|speaker| !speaker.is_plain())
+    {
+        return Err(Refused::new(
+            "bad-turn",
+            "a speaker's realm and name are letters, digits, `-`, `_` and `.`",
         ));
     }
     if input.text.trim().is_empty() || input.text.len() > TEXT_BYTES_MAX {
@@ -233,6 +252,14 @@ fn admit(daemon: &Daemon, session: Option<&SessionId>, input: &Input) -> Result<
             .with_runbook(runbook::SESSION_BUSY.anchor())
         })?;
     Ok((session, cancel, place))
+}
+
+/// Whether this can be a client's or a channel's name.
+fn is_source(source: &str) -> bool {
+    let chars = source.chars().count();
+    (1..=SOURCE_CHARS_MAX).contains(&chars)
+        && !source.trim().is_empty()
+        && !source.chars().any(char::is_control)
 }
 
 /// A session by its id.

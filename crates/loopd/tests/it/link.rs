@@ -82,6 +82,40 @@ fn a_turn_out_of_bounds_is_refused() {
 }
 
 #[test]
+fn a_speaker_or_a_source_that_is_no_name_is_refused() {
+    let world = world(vec![Reply::text("Hello.")]);
+    let said = |realm: &str, name: &str, from: &str| {
+        let mut request = turn("k", None, "Hi");
+        if let Request::Turn {
+            speaker, source, ..
+        } = &mut request
+        {
+            *speaker = Some(Speaker {
+                realm: realm.into(),
+                name: name.into(),
+            });
+            *source = from.into();
+        }
+        request
+    };
+    let long = "č".repeat(101);
+    for (realm, name, source) in [
+        ("A B/..", "ada", "test"),
+        ("home", "\n⟦x⟧\u{1b}[31m", "test"),
+        ("home", "", "test"),
+        ("home", "ada", ""),
+        ("home", "ada", "  "),
+        ("home", "ada", "a\u{1b}[31m"),
+        ("home", "ada", long.as_str()),
+    ] {
+        assert_eq!(refused(&world, &said(realm, name, source)).0, "bad-turn");
+    }
+    assert!(world.logs().is_empty());
+    let fine = said("home", "ada", &"č".repeat(100));
+    assert_eq!(reply(&world.run(&fine)), "Hello.");
+}
+
+#[test]
 fn commands_are_the_owners_alone() {
     let world = world(vec![Reply::text("Hello.")]);
     let (session, _) = world.say("one");
