@@ -2,6 +2,7 @@
 //! is this user's alone (0600) and bounded.
 
 use std::{
+    collections::VecDeque,
     fs::OpenOptions,
     io::{self, BufRead, IsTerminal, Write},
     os::unix::fs::OpenOptionsExt,
@@ -12,19 +13,30 @@ use bxcore::{
     paths::{Dirs, make_private},
     replace::replace,
 };
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 use rustyline::{Config, DefaultEditor, error::ReadlineError, history::History as _};
 
 use crate::{ask::unusable, failure::Failure, out};
+
+use super::is_paste;
 
 /// Lines of history kept.
 const HISTORY_LINES_MAX: usize = 1_000;
 /// Longest line read from a pipe, in bytes.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
 
+/// Lines taken at once of what was typed while nobody read; the terminal keeps the rest.
+const WAITING_LINES_MAX: usize = 10_000;
+
 /// What came.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     Text(String),
+    /// Typed or pasted while nobody read, and so much of it that it cannot be told which.
+    Pasted(String),
     /// Ctrl-C at the prompt.
     Interrupt,
     End,
@@ -35,6 +47,8 @@ pub enum Input {
     Editor {
         editor: Box<DefaultEditor>,
         history: PathBuf,
+        /// What was typed while a turn ran, in its order.
+        waiting: VecDeque<Line>,
     },
     Plain,
 }
@@ -58,7 +72,11 @@ impl Input {
         if let Err(failure) = load(&history, &mut editor) {
             out::say(&format!("no history: {}", crate::render::error(&failure)));
         }
-        Ok(Self::Editor { editor, history })
+        Ok(Self::Editor {
+            editor,
+            history,
+            waiting: VecDeque::new(),
+        })
     }
 
     pub fn is_editor(&self) -> bool {
@@ -70,15 +88,26 @@ impl Input {
     /// # Errors
     /// When the terminal cannot be read.
     pub fn next(&mut self, prompt: &str) -> Result<Line, Failure> {
-        let Self::Editor { editor, history } = self else {
+        let Self::Editor {
+            editor,
+            history,
+            waiting,
+        } = self
+        else {
             return plain();
         };
+        // The editor would take all that waits at once and keep the first line of it.
+        take_waiting(waiting)?;
+        if let Some(line) = next_waiting(waiting) {
+            if let Line::Text(text) | Line::Pasted(text) = &line {
+                out::say(&format!("{prompt}{}", out::one_line(text)));
+                remember(editor, history, text);
+            }
+            return Ok(line);
+        }
         match editor.readline(prompt) {
             Ok(text) => {
-                if !text.trim().is_empty() && editor.add_history_entry(&text).unwrap_or(false) {
-                    // A full disk costs the history, not the chat.
-                    let _ = append(history, &text);
-                }
+                remember(editor, history, &text);
                 Ok(Line::Text(text))
             }
             Err(ReadlineError::Interrupted) => Ok(Line::Interrupt),
@@ -86,6 +115,55 @@ impl Input {
             Err(error) => Err(unusable(error)),
         }
     }
+}
+
+fn remember(editor: &mut DefaultEditor, history: &Path, text: &str) {
+    if !text.trim().is_empty() && editor.add_history_entry(text).unwrap_or(false) {
+        // A full disk costs the history, not the chat.
+        let _ = append(history, text);
+    }
+}
+
+/// Whole lines that wait at the terminal. Outside the editor it hands out one at a time; an unfinished one stays
+/// and begins the next prompt.
+fn take_waiting(waiting: &mut VecDeque<Line>) -> Result<(), Failure> {
+    while waiting.len() < WAITING_LINES_MAX && is_waiting()? {
+        let line = plain()?;
+        let ends = line == Line::End;
+        waiting.push_back(line);
+        if ends {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn is_waiting() -> Result<bool, Failure> {
+    let stdin = io::stdin();
+    let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
+    match poll(&mut wanted, Some(&Timespec::default())) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(Failure::Terminal(error.into())),
+    }
+}
+
+/// One line, or all of them if together they look like a paste: then they are one text, not as many messages
+/// in the owner's words.
+fn next_waiting(waiting: &mut VecDeque<Line>) -> Option<Line> {
+    let texts: Vec<_> = waiting
+        .iter()
+        .map_while(|line| match line {
+            Line::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    let (together, count) = (texts.join("\n"), texts.len());
+    if count > 1 && is_paste(&together) {
+        waiting.drain(..count);
+        return Some(Line::Pasted(together));
+    }
+    waiting.pop_front()
 }
 
 fn plain() -> Result<Line, Failure> {

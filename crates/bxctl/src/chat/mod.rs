@@ -97,8 +97,9 @@ impl Chat<'_> {
         }
         let mut interrupted = false;
         loop {
-            let text = match input.next(self.prompt())? {
-                Line::Text(text) => text,
+            let (text, pasted) = match input.next(self.prompt())? {
+                Line::Text(text) => (text, false),
+                Line::Pasted(text) => (text, true),
                 Line::End => break,
                 Line::Interrupt if interrupted => break,
                 Line::Interrupt => {
@@ -112,9 +113,11 @@ impl Chat<'_> {
             if text.is_empty() {
                 continue;
             }
-            let went = match slash::parse(text) {
+            let command = slash::parse(text).filter(|_| !pasted);
+            let went = match command {
                 Some(Slash::Quit) => break,
                 Some(command) => self.command(command),
+                None if pasted => self.said(text, true),
                 // Two slashes stand for one.
                 None => {
                     let text = text.strip_prefix('/').unwrap_or(text);

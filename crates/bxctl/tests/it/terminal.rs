@@ -5,7 +5,7 @@ use std::{
     io::{Read, Write},
     os::{fd::OwnedFd, unix::fs::PermissionsExt},
     process::{Child, Command},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
 };
 
@@ -183,4 +183,72 @@ fn a_signal_at_the_prompt_puts_the_terminal_back() {
     assert!(sent.success());
     assert_eq!(terminal.ends(), Some(143));
     assert!(terminal.is_cooked());
+}
+
+/// A loopd whose first turn lasts until the returned sender is used.
+fn with_slow_loopd() -> (World, crate::fakes::Asked<Request>, mpsc::Sender<()>) {
+    let mut world = World::new();
+    let (goes_on, waits) = mpsc::channel();
+    let waits = Mutex::new(waits);
+    let log = world.turns(move |_, request| match request {
+        Request::Turn { text, .. } => {
+            if text == "slow" {
+                let waits = waits.lock().unwrap();
+                waits.recv_timeout(bxtest::WAIT).unwrap();
+            }
+            vec![
+                Some(TurnEvent::Accepted {
+                    session: session(),
+                    turn: 1,
+                }),
+                Some(TurnEvent::Reply {
+                    text: format!("heard {text}"),
+                    label: Label::PRIVATE,
+                }),
+            ]
+        }
+        _ => Vec::new(),
+    });
+    (world, log, goes_on)
+}
+
+fn texts(log: &crate::fakes::Asked<Request>) -> Vec<String> {
+    let turns = asked(log).into_iter().filter_map(|request| match request {
+        Request::Turn { text, .. } => Some(text),
+        _ => None,
+    });
+    turns.collect()
+}
+
+#[test]
+fn lines_typed_while_a_turn_runs_are_sent_after_it_in_their_order() {
+    let (world, log, goes_on) = with_slow_loopd();
+    let mut terminal = Terminal::run(world.command(&["chat"]));
+    terminal.waits_for("> ");
+    terminal.types("slow\r");
+    wait_for("the turn", || (!asked(&log).is_empty()).then_some(()));
+    terminal.types("note one\r/bogus\rnote two\rnote thr");
+    terminal.waits_for("note thr");
+    goes_on.send(()).unwrap();
+    terminal.waits_for("heard note two");
+    terminal.types("ee\r");
+    terminal.waits_for("heard note three");
+    assert!(terminal.screen().contains("no such command"));
+    assert_eq!(texts(&log), ["slow", "note one", "note two", "note three"]);
+}
+
+#[test]
+fn many_lines_pasted_while_a_turn_runs_are_one_text_and_asked_about() {
+    let (world, log, goes_on) = with_slow_loopd();
+    let mut terminal = Terminal::run(world.command(&["chat"]));
+    terminal.waits_for("> ");
+    terminal.types("slow\r");
+    wait_for("the turn", || (!asked(&log).is_empty()).then_some(()));
+    terminal.types("/new\rb\rc\rd\re\rlast of it\r");
+    terminal.waits_for("last of it");
+    goes_on.send(()).unwrap();
+    terminal.waits_for("[N]ot at all");
+    terminal.types("u\r");
+    terminal.waits_for("heard /new");
+    assert_eq!(texts(&log), ["slow", "/new\nb\nc\nd\ne\nlast of it"]);
 }
