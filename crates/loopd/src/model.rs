@@ -43,6 +43,10 @@ pub enum ModelError {
     Refused(u16),
     #[error("the conversation does not fit into the model's context any more; start a new session")]
     ContextFull,
+    #[error(
+        "the message, with the instructions and tools before it, is too long for the model's context; send a shorter one"
+    )]
+    MessageTooLong,
     #[error("the model server is busy (status {0})")]
     Busy(u16),
     #[error("the model server stopped answering")]
@@ -68,7 +72,7 @@ impl Actionable for ModelError {
             | Self::Silent
             | Self::Broken => runbook::MODEL_UNREACHABLE,
             Self::Refused(_) => runbook::MODEL_REFUSED,
-            Self::ContextFull => runbook::CONTEXT_FULL,
+            Self::ContextFull | Self::MessageTooLong => runbook::CONTEXT_FULL,
             Self::Busy(_) | Self::Unusable(_) | Self::Reply(_) | Self::Request(_) => {
                 runbook::MODEL_UNUSABLE
             }

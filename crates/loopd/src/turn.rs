@@ -288,7 +288,12 @@ impl Running<'_> {
             &|options| prompt::request(records, options),
             self.cancel,
             &mut |event| tell(say, &event),
-        )?;
+        );
+        let spoken = spoken.map_err(|error| match error {
+            // A new session would not help: this one is new.
+            ModelError::ContextFull if !has_spoken(records) => ModelError::MessageTooLong,
+            error => error,
+        })?;
         self.count(spoken.reply.usage);
         let tools = if options.tools == Tools::Offered {
             tool_names(self.log.records())
@@ -450,6 +455,13 @@ fn tell(say: &mut dyn FnMut(TurnEvent), event: &Event<'_>) {
             text: (*text).into(),
         },
     });
+}
+
+/// Whether the model has said anything yet.
+fn has_spoken(records: &[Record]) -> bool {
+    records
+        .iter()
+        .any(|record| matches!(record.body, Body::Assistant { .. }))
 }
 
 fn tool_names(records: &[Record]) -> Vec<String> {

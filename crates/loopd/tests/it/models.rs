@@ -298,9 +298,19 @@ fn a_context_that_is_full_is_named() {
         n_ctx: 600,
         ..Options::default()
     };
-    let world = with(Behaviour::Script(vec![Reply::text("x")]), options, "");
-    let events = world.run(&turn("k1", None, &"many words ".repeat(600)));
-    assert_eq!(failure(&events).1, "context-full");
+    let script = vec![Reply::text("x"), Reply::text("y")];
+    let world = with(Behaviour::Script(script), options, "");
+    let long = "many words ".repeat(600);
+    // Nothing was said before: the message alone is what is too long.
+    let events = world.run(&turn("k1", None, &long));
+    let (reason, entry) = failure(&events);
+    assert!(reason.contains("send a shorter one"), "{reason}");
+    assert_eq!(entry, "context-full");
+    let (session, _) = world.say("short");
+    let events = world.run(&turn("k2", Some(&session), &long));
+    let (reason, entry) = failure(&events);
+    assert!(reason.contains("start a new session"), "{reason}");
+    assert_eq!(entry, "context-full");
 }
 
 #[test]
