@@ -397,8 +397,10 @@ impl Running<'_> {
             }
             Err(stop) => self.close(stop),
         };
-        for text in self.daemon.memory.updated(&self.session.id, turn) {
-            self.notice(&text);
+        let notices = self.daemon.memory.updated(&self.session.id, turn);
+        // What waits for Honcho is the owner's business, and other readers' none.
+        if self.audience == (Audience::Owner {}) {
+            notices.iter().for_each(|text| self.notice(text));
         }
         event
     }

@@ -280,6 +280,22 @@ fn memory_notices_come_before_the_reply() {
 }
 
 #[test]
+fn memory_notices_are_for_the_owner_alone() {
+    let world = world(vec![Reply::text("Fine.")]);
+    world.memory.lock().notices = vec!["3 turns wait".into()];
+    let mut request = turn("k1", None, "Hi");
+    if let Request::Turn { audience, .. } = &mut request {
+        *audience = Audience::Others {
+            class_max: Class::Public,
+        };
+    }
+    let events = world.run(&request);
+    assert_eq!(reply(&events), "Fine.");
+    assert!(!notices(&events).contains("3 turns wait"), "{events:?}");
+    assert_eq!(world.memory.lock().updates, [1]);
+}
+
+#[test]
 fn a_memoryd_that_hangs_holds_no_turn_up() {
     let mut world = unstarted(
         Behaviour::Script(vec![Reply::text("Fine.")]),
