@@ -15,7 +15,7 @@ use bxcore::{
     report::Actionable,
     runbook::{self, Runbook},
 };
-use bxwire::{SessionId, links::turns::SessionSummary, log::Record};
+use bxwire::{FRAME_BYTES_MAX, SessionId, links::turns::SessionSummary, log::Record};
 
 use crate::{
     log::{self, LOG_MODE},
@@ -24,8 +24,8 @@ use crate::{
 
 /// Keys of first turns that are remembered across sessions.
 pub const FIRST_KEYS_MAX: usize = 4_096;
-/// Sessions shown by one listing, the newest.
-pub const SESSIONS_LISTED_MAX: usize = 2_000;
+/// Longest listing in bytes: one frame, without what stands around the sessions.
+const LIST_BYTES_MAX: usize = FRAME_BYTES_MAX - 256;
 
 /// All of them.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ impl Sessions {
         self.lock().sessions.values().cloned().collect()
     }
 
-    /// The newest sessions, newest first.
+    /// The newest sessions, newest first: as many as fit one frame, which is some thousands.
     #[must_use]
     pub fn list(&self) -> Vec<SessionSummary> {
         let mut all: Vec<_> = self
@@ -190,7 +190,21 @@ impl Sessions {
             })
             .collect();
         all.sort_by(|a, b| b.started.cmp(&a.started));
-        all.truncate(SESSIONS_LISTED_MAX);
+        let mut bytes = 0;
+        let fitting = all.iter().take_while(|session| {
+            // One that cannot be written could not be sent either.
+            bytes += serde_json::to_vec(session).map_or(LIST_BYTES_MAX, |line| line.len() + 1);
+            bytes <= LIST_BYTES_MAX
+        });
+        let fitting = fitting.count();
+        if fitting < all.len() {
+            tracing::warn!(
+                listed = fitting,
+                all = all.len(),
+                "a listing holds the newest sessions only"
+            );
+        }
+        all.truncate(fitting);
         all
     }
 
@@ -248,6 +262,8 @@ fn summarise(path: &Path) -> Result<Option<Summary>, SessionsError> {
 
 #[cfg(test)]
 mod tests {
+    use bxwire::{Audience, links::turns::TurnEvent, log::Body};
+
     use super::*;
 
     fn sessions() -> (tempfile::TempDir, Sessions) {
@@ -275,5 +291,29 @@ mod tests {
         }
         assert_ne!(sessions.begin("0", "chat").unwrap().id, first.id);
         assert_eq!(sessions.lock().first_keys.len(), FIRST_KEYS_MAX);
+    }
+
+    #[test]
+    fn a_listing_is_as_long_as_a_frame() {
+        for (source, count, whole) in [("chat", 3_003, true), ("\u{10ffff}\"\\", 4_000, false)] {
+            let (_home, sessions) = sessions();
+            for number in 0..count {
+                let session = sessions.begin(&format!("{number}"), "x").unwrap();
+                let body = Body::Session {
+                    session: session.id.clone(),
+                    source: source.repeat(if whole { 1 } else { 33 }),
+                    audience: Audience::Owner {},
+                };
+                let at = format!("2026-01-31T10:00:00.{number:04}Z");
+                session.update(&[Record { seq: 1, at, body }]);
+            }
+            let listed = sessions.list();
+            assert_eq!(listed.len() == count, whole, "{}", listed.len());
+            assert!(listed[0].started.ends_with(&format!("{:04}Z", count - 1)));
+            let event = TurnEvent::Sessions { sessions: listed };
+            let mut wire = Vec::new();
+            bxwire::write_frame(&mut wire, &event).unwrap();
+            assert!(whole || wire.len() > FRAME_BYTES_MAX * 99 / 100);
+        }
     }
 }
