@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    replace,
+    plain, replace,
     report::Actionable,
     runbook::{self, Runbook},
 };
@@ -106,14 +106,9 @@ impl AppendFile {
             rewrite(path, mode).map_err(io_error)?;
         }
         let existed = path.exists();
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(mode)
-            .custom_flags(no_follow())
-            .open(path)
-            .map_err(io_error)?;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).mode(mode);
+        let file = plain::open(path, &mut options).map_err(io_error)?;
         file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => OpenError::Locked { path: path.into() },
             TryLockError::Error(source) => io_error(source),
@@ -275,10 +270,7 @@ fn marker(path: &Path) -> PathBuf {
 fn rewrite(path: &Path, mode: u32) -> io::Result<()> {
     if path.exists() {
         let mut bytes = Vec::new();
-        let mut file = OpenOptions::new()
-            .read(true)
-            .custom_flags(no_follow())
-            .open(path)?;
+        let mut file = plain::open(path, OpenOptions::new().read(true))?;
         file.seek(io::SeekFrom::Start(0))?;
         file.read_to_end(&mut bytes)?;
         replace::replace(path, &bytes, mode)?;
@@ -286,10 +278,6 @@ fn rewrite(path: &Path, mode: u32) -> io::Result<()> {
     fs::remove_file(marker(path))?;
     tracing::warn!(file = %path.display(), "written anew after a failed sync");
     replace::sync_directory(path)
-}
-
-fn no_follow() -> i32 {
-    i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use tracing_subscriber::{
 
 use crate::{
     paths::{FolderError, make_private},
+    plain,
     report::{self, Actionable},
     runbook::{self, Runbook},
 };
@@ -165,13 +166,9 @@ impl StateLock {
             path: path.clone(),
             source,
         };
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = plain::open(&path, &mut options).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
             Err(TryLockError::WouldBlock) => Err(LockError::Held(folder.into())),
