@@ -77,6 +77,20 @@ pub fn next(records: &[Record], wanted: &Wanted<'_>) -> Option<Body> {
     })
 }
 
+/// What the tools of the current epoch are called.
+#[must_use]
+pub fn tool_names(records: &[Record]) -> Vec<String> {
+    let tools = records.iter().rev().find_map(|record| match &record.body {
+        Body::Epoch { tools, .. } => tools.as_array(),
+        _ => None,
+    });
+    let names = tools
+        .into_iter()
+        .flatten()
+        .filter_map(|tool| tool["function"]["name"].as_str());
+    names.map(str::to_owned).collect()
+}
+
 fn system_text(audience: Audience, identity: Option<&Identity>) -> String {
     let mut text = INSTRUCTIONS.to_owned();
     if matches!(audience, Audience::Others { .. }) {

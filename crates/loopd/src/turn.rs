@@ -296,7 +296,7 @@ impl Running<'_> {
         })?;
         self.count(spoken.reply.usage);
         let tools = if options.tools == Tools::Offered {
-            tool_names(self.log.records())
+            epoch::tool_names(self.log.records())
         } else {
             Vec::new()
         };
@@ -464,18 +464,6 @@ fn has_spoken(records: &[Record]) -> bool {
     records
         .iter()
         .any(|record| matches!(record.body, Body::Assistant { .. }))
-}
-
-fn tool_names(records: &[Record]) -> Vec<String> {
-    let tools = records.iter().rev().find_map(|record| match &record.body {
-        Body::Epoch { tools, .. } => tools.as_array(),
-        _ => None,
-    });
-    let names = tools
-        .into_iter()
-        .flatten()
-        .filter_map(|tool| tool["function"]["name"].as_str());
-    names.map(str::to_owned).collect()
 }
 
 fn stricter(one: Audience, other: Audience) -> Audience {
