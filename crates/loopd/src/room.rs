@@ -3,6 +3,8 @@
 
 /// A text up to this long is never cut for want of room, in characters.
 const KEPT_CHARS_MIN: usize = 500;
+/// Longest line that ends data from outside, in bytes.
+const FENCE_BYTES_MAX: usize = 200;
 /// What a message costs besides its text, in thirds of a token: its role, its marks, its call's number.
 const MESSAGE_THIRDS: u64 = 3 * 16;
 
@@ -69,7 +71,19 @@ fn shorten(text: &str, chars: usize) -> String {
         .nth(chars)
         .map_or(text.len(), |(at, _)| at);
     let all = text.chars().count();
-    format!("{}\n(cut: {chars} of {all} characters)", &text[..end])
+    let fence = end_of_fence(&text[end..]);
+    format!(
+        "{}{fence}\n(cut: {chars} of {all} characters)",
+        &text[..end]
+    )
+}
+
+/// The line that ends data from outside, with the newline before it: data that is cut still ends where it ends.
+fn end_of_fence(rest: &str) -> &str {
+    rest.rfind('\n')
+        .map(|at| &rest[at..])
+        .filter(|line| line.starts_with("\n⟦/") && line.len() <= FENCE_BYTES_MAX)
+        .unwrap_or_default()
 }
 
 fn thirds_of(c: char) -> u64 {
@@ -108,6 +122,14 @@ mod tests {
         );
         assert_eq!(least("<".repeat(500)), "<".repeat(500));
         assert!(least("<".repeat(501)).ends_with("(cut: 500 of 501 characters)"));
+    }
+
+    #[test]
+    fn data_from_outside_ends_where_it_ended() {
+        let text = format!("⟦text ab12⟧ inbox/a\n{}\n⟦/text ab12⟧", "x".repeat(600));
+        let cut = least(text);
+        let end = "x\n⟦/text ab12⟧\n(cut: 500 of 633 characters)";
+        assert!(cut.ends_with(end), "{cut}");
     }
 
     #[test]
