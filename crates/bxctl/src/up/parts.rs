@@ -28,6 +28,8 @@ use super::{Event, leftover};
 
 /// How long a part may take until it is ready: a large index is rebuilt before.
 const READY_MS_MAX: Duration = Duration::from_secs(60);
+/// Two signals within this are one wish to end: a terminal or a wrapper often sends both.
+const SAME_WISH_MS_MAX: Duration = Duration::from_millis(500);
 /// Lines of a log shown when its part has died, and bytes looked at for them.
 const TAIL_LINES_MAX: usize = 15;
 const TAIL_BYTES_MAX: u64 = 16 * 1024;
@@ -279,12 +281,18 @@ impl<'a> Parts<'a> {
     /// Ends all parts: the daemons first, so that what they still send is taken, then the stand-ins.
     pub fn stop(mut self, inbox: &Receiver<Event>) {
         let stand_in = |part: &Part| part.name.ends_with("-local");
-        self.stop_those(inbox, |part| !stand_in(part));
-        self.stop_those(inbox, stand_in);
+        let asked = Instant::now();
+        self.stop_those(inbox, asked, |part| !stand_in(part));
+        self.stop_those(inbox, asked, stand_in);
         leftover::forget(self.dirs);
     }
 
-    fn stop_those(&mut self, inbox: &Receiver<Event>, which: impl Fn(&Part) -> bool) {
+    fn stop_those(
+        &mut self,
+        inbox: &Receiver<Event>,
+        asked: Instant,
+        which: impl Fn(&Part) -> bool,
+    ) {
         let running = |part: &&Part| part.ended.is_none() && which(part);
         let signal = |parts: &[Part], signal| {
             for part in parts.iter().filter(running) {
@@ -301,10 +309,15 @@ impl<'a> Parts<'a> {
                         part.ended = Some(status);
                     }
                 }
+                Ok(Event::Stop) if asked.elapsed() < SAME_WISH_MS_MAX => {}
                 // Asked again, or out of patience: at once.
-                Ok(Event::Stop) | Err(RecvTimeoutError::Timeout) if !killed => {
+                end @ (Ok(Event::Stop) | Err(RecvTimeoutError::Timeout)) if !killed => {
+                    let why = match end {
+                        Ok(_) => "killed, as you asked again",
+                        Err(_) => "did not end in time and was killed",
+                    };
                     for part in self.parts.iter().filter(running) {
-                        out::say(&format!("{} did not end in time and was killed", part.name));
+                        out::say(&format!("{} {why}", part.name));
                     }
                     signal(&self.parts, Signal::KILL);
                     killed = true;

@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read},
     process::{Child, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use bxtest::wait_for;
@@ -117,6 +118,28 @@ fn a_first_run_configures_starts_and_ends_everything() {
     signal("TERM", up.child.id());
     let (code, rest) = up.end();
     assert_eq!(code, Some(0), "{rest}");
+    assert_eq!(running(&world), [0; 0]);
+}
+
+#[test]
+fn two_signals_at_once_end_it_in_peace_and_a_later_one_kills() {
+    let world = World::new();
+    let mut up = Up::start(&world, &[]);
+    let stuck = pid(&world, "loopd");
+    signal("STOP", stuck);
+    signal("TERM", up.child.id());
+    let asked = Instant::now();
+    signal("TERM", up.child.id());
+    let status = wait_for("up to end", || {
+        // The one that counts, and a stopped daemon hears nothing else.
+        signal("TERM", up.child.id());
+        up.child.try_wait().unwrap()
+    });
+    assert!(asked.elapsed() >= Duration::from_millis(500));
+    let (code, rest) = up.end();
+    assert_eq!((status.code(), code), (Some(0), Some(0)), "{rest}");
+    assert!(!rest.contains("in time"), "{rest}");
+    assert!(rest.contains("loopd killed, as you asked again"), "{rest}");
     assert_eq!(running(&world), [0; 0]);
 }
 
