@@ -137,13 +137,18 @@ fn shown(sync: &Sync, paint: Paint) -> String {
             .into();
     }
     let mut text = render::table(&count_rows(&sync.workspaces));
+    // Before it is decided, a turn belongs to no workspace's row.
+    if sync.undecided.is_empty() && !sync.workspaces.is_empty() {
+        text.push_str("0 undecided\n");
+    }
+    let undecided = format!("{} undecided", sync.undecided.len());
     for workspace in &sync.workspaces {
         if let Some(line) = waiting(workspace) {
             text.push_str(&format!("{}\n", paint.yellow(&line)));
         }
     }
     for (title, items) in [
-        ("undecided", &sync.undecided),
+        (undecided.as_str(), &sync.undecided),
         ("failed", &sync.failed),
         ("in doubt", &sync.in_doubt),
     ] {
@@ -188,7 +193,8 @@ fn healthy(health: &Health, paint: Paint) -> String {
 /// A row a workspace; the numbers of a column end in the same place.
 fn count_rows(workspaces: &[WorkspaceSync]) -> Vec<Vec<String>> {
     type Column = (&'static str, fn(&WorkspaceSync) -> u64);
-    let always: [Column; 4] = [
+    let always: [Column; 5] = [
+        ("decided", |w| w.decided),
         ("sent", |w| w.sent),
         ("waiting", |w| w.waiting),
         ("failed", |w| w.failed),
