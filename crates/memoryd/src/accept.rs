@@ -37,6 +37,7 @@ pub fn accept(
         changes: Vec::new(),
         lines: Vec::new(),
         kept_local: None,
+        label: Label::PRIVATE,
     };
     for (file, text) in held {
         match [About::User, About::Agent]
@@ -47,6 +48,13 @@ pub fn accept(
             None => taking.notes(file, notes::parse(text, memory.contents()))?,
         }
     }
+    if taking.label != Label::PRIVATE {
+        taking.lines.push(format!(
+            "all of it is kept as {}: so was a note that it changes; `bxctl memory promote` is the way to \
+             vouch for one",
+            taking.label
+        ));
+    }
     let edit = Edit {
         id: taking.id,
         at: at.into(),
@@ -54,7 +62,7 @@ pub fn accept(
         what: "accept".into(),
         changes: taking.changes,
         undoes: None,
-        label: Label::PRIVATE,
+        label: taking.label,
         kept_local: taking.kept_local,
         files: Vec::new(),
     };
@@ -70,6 +78,8 @@ struct Taking<'a> {
     changes: Vec<Change>,
     lines: Vec<String>,
     kept_local: Option<KeptLocal>,
+    /// The owner's words are private and clean; words that come from a held note stay what they were.
+    label: Label,
 }
 
 impl Taking<'_> {
@@ -131,11 +141,18 @@ impl Taking<'_> {
                     if after.text == note.text {
                         continue;
                     }
+                    self.stays(note.label, note.kept_local);
                     self.remove(file, &note.id, &note.text);
                     added.push(after);
                 }
                 None => {
                     let new = self.screened(&item.text)?;
+                    // The same words under no id, or another's, are still that note's.
+                    for note in self.contents.notes() {
+                        if new.text.contains(&note.text) {
+                            self.stays(note.label, note.kept_local);
+                        }
+                    }
                     added.push(new);
                 }
             }
@@ -146,9 +163,6 @@ impl Taking<'_> {
             }
         }
         for new in added {
-            if new.flagged {
-                self.kept_local = Some(KeptLocal::Flagged);
-            }
             self.place += 1;
             self.lines.push(format!("{file}: adds: {}", new.text));
             self.changes.push(Change::Noted {
@@ -164,9 +178,17 @@ impl Taking<'_> {
         self.changes.extend(removal(self.contents, id));
     }
 
+    /// Takes over what held a note back: changing its words does not vouch for them.
+    fn stays(&mut self, label: Label, kept_local: Option<KeptLocal>) {
+        self.label = self.label.join(label);
+        self.kept_local = self.kept_local.or(kept_local);
+    }
+
     fn screened(&mut self, text: &str) -> Result<Screened, Denied> {
         let screened = screen(text, self.refuser)?;
-        if screened.maybe_secret && self.kept_local.is_none() {
+        if screened.flagged {
+            self.kept_local = Some(KeptLocal::Flagged);
+        } else if screened.maybe_secret && self.kept_local.is_none() {
             self.kept_local = Some(KeptLocal::MaybeSecret);
         }
         Ok(screened)

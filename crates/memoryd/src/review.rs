@@ -1,7 +1,7 @@
 //! What of memory was held back, and the owner's word that makes a note their own. Called by `control`. Values only.
 
 use bxsanitize::{Refuser, neutralise};
-use bxwire::{Class, EditId, Label, links::control::HeldBack};
+use bxwire::{Class, EditId, Label, Trust, links::control::HeldBack};
 
 use crate::{
     denied::Denied,
@@ -116,7 +116,8 @@ pub fn promote(
             },
         ],
         undoes: None,
-        label: Label::PRIVATE,
+        // Trust is the owner's to give; what is secret stays so, and here.
+        label: Label::new(note.label.class.max(Label::PRIVATE.class), Trust::Trusted),
         // The owner has read it, and it is the owner who says so.
         kept_local: None,
         files: Vec::new(),

@@ -15,7 +15,7 @@ use std::{
 use bxcore::{clock::Millis, connect::Kept, random, runbook, secrets::Secret};
 use bxsanitize::{Fence, Outcome};
 use bxwire::{
-    SessionId, Speaker,
+    Origin, SessionId, Speaker,
     links::{
         memory::Before,
         memory_tools::About,
@@ -30,7 +30,7 @@ use super::{
 use crate::{
     logs::Logs,
     store::Store,
-    sync::{config::HonchoConfig, request::Failure},
+    sync::{config::HonchoConfig, naming, request::Failure},
 };
 
 /// Sessions whose context is held; the one not asked for longest goes first.
@@ -257,7 +257,8 @@ impl Shared {
             log: turn.label,
             broker: ask(broker, session),
             audience: turn.audience,
-            excluded: self.excluded(turn.speaker.as_ref(), &turn.source),
+            excluded: turn.origin != Origin::Interactive
+                || self.excluded(turn.speaker.as_ref(), &turn.source),
             secret_text: self.is_secret(&turn.text),
         };
         if !before::may(&asking) {
@@ -333,8 +334,12 @@ impl Shared {
     }
 
     fn excluded(&self, speaker: Option<&Speaker>, source: &str) -> bool {
-        let excluded = |speaker| self.config.exclude_speakers.contains(speaker);
-        speaker.is_some_and(excluded)
+        // Whose turns are never synced, nothing is asked with: nobody's words too.
+        let unknown = speaker.is_none_or(|speaker| {
+            self.config.exclude_speakers.contains(speaker)
+                || naming::peer(&self.config, speaker).is_none()
+        });
+        unknown
             || self
                 .config
                 .exclude_sources
