@@ -249,7 +249,11 @@ impl Running<'_> {
             text: self.input.text.clone(),
             label: self.log.label(),
             audience: self.audience,
-            speaker: self.input.speaker.clone(),
+            // Words that no person says now are never synced, so nothing is asked with them either.
+            speaker: match self.input.origin {
+                Origin::Interactive => self.input.speaker.clone(),
+                Origin::Scheduled | Origin::Synthetic => None,
+            },
             source: self.input.source.clone(),
         };
         if let Some((text, label)) = self.daemon.memory.context(before)
