@@ -186,11 +186,7 @@ impl Taking<'_> {
 
     fn screened(&mut self, text: &str) -> Result<Screened, Denied> {
         let screened = screen(text, self.refuser)?;
-        if screened.flagged {
-            self.kept_local = Some(KeptLocal::Flagged);
-        } else if screened.maybe_secret && self.kept_local.is_none() {
-            self.kept_local = Some(KeptLocal::MaybeSecret);
-        }
+        self.kept_local = self.kept_local.or(screened.kept_local());
         Ok(screened)
     }
 }

@@ -106,17 +106,20 @@ pub fn plan(
     }
     let owner = rules.is_owner(caller.speaker.as_ref());
     let (what, changes, kept_local) = match op {
-        MemoryOp::Note { text } => note(id, &screen(text, refuser)?),
-        MemoryOp::Add { text, .. } | MemoryOp::Replace { text, .. } if !owner => {
+        MemoryOp::Note { text } | MemoryOp::Add { text, .. } | MemoryOp::Replace { text, .. }
+            if !owner =>
+        {
             let mut screened = screen(text, refuser)?;
             screened.text = format!("{} said: {}", named(caller.speaker.as_ref()), screened.text);
             note(id, &screened)
         }
+        MemoryOp::Note { text } => note(id, &screen(text, refuser)?),
         MemoryOp::Remove { .. } | MemoryOp::Consolidate { .. } if !owner => {
             return Err(Denied::NotOwner);
         }
         MemoryOp::Add { about, text } => {
             let screened = screen(text, refuser)?;
+            let kept_local = screened.kept_local();
             let same = |entry: &&Entry| entry.text == screened.text;
             if let Some(entry) = contents.entries(*about).iter().find(same) {
                 return Err(Denied::Already(entry.id.clone()));
@@ -126,7 +129,7 @@ pub fn plan(
                 entry: new_id(letter(*about), id, 1),
                 text: screened.text,
             };
-            ("add", vec![change], maybe_secret(screened.maybe_secret))
+            ("add", vec![change], kept_local)
         }
         MemoryOp::Replace {
             about,
@@ -135,6 +138,7 @@ pub fn plan(
             text,
         } => {
             let screened = screen(text, refuser)?;
+            let kept_local = screened.kept_local();
             let entry = pick(contents, *about, target.as_deref(), matching.as_deref())?;
             if entry.text == screened.text {
                 return Err(Denied::Already(entry.id.clone()));
@@ -145,7 +149,7 @@ pub fn plan(
                 before: entry.text.clone(),
                 after: screened.text,
             };
-            ("replace", vec![change], maybe_secret(screened.maybe_secret))
+            ("replace", vec![change], kept_local)
         }
         MemoryOp::Remove {
             about,
@@ -210,10 +214,7 @@ pub fn conclude(
     if let Some(same) = facts.find(|note| note.text == screened.text) {
         return Err(Denied::Already(same.id.clone()));
     }
-    let kept_local = match screened.flagged {
-        true => Some(KeptLocal::Flagged),
-        false => maybe_secret(screened.maybe_secret),
-    };
+    let kept_local = screened.kept_local();
     let edit = Edit {
         id,
         at: at.into(),
@@ -243,16 +244,7 @@ fn note(id: EditId, screened: &Screened) -> Planned {
         note: new_id('n', id, 1),
         text: screened.text.clone(),
     };
-    let kept_local = if screened.flagged {
-        Some(KeptLocal::Flagged)
-    } else {
-        maybe_secret(screened.maybe_secret)
-    };
-    ("note", vec![change], kept_local)
-}
-
-fn maybe_secret(found: bool) -> Option<KeptLocal> {
-    found.then_some(KeptLocal::MaybeSecret)
+    ("note", vec![change], screened.kept_local())
 }
 
 fn named(speaker: Option<&Speaker>) -> String {

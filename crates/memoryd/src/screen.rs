@@ -3,7 +3,7 @@
 
 use bxsanitize::{Outcome, Refuser, flag, neutralise};
 
-use crate::denied::Denied;
+use crate::{denied::Denied, edit::KeptLocal};
 
 /// A text that may be kept, and what it was found to look like.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +12,18 @@ pub struct Screened {
     pub text: String,
     pub maybe_secret: bool,
     pub flagged: bool,
+}
+
+impl Screened {
+    /// Why it stays on this machine, if it does.
+    #[must_use]
+    pub fn kept_local(&self) -> Option<KeptLocal> {
+        if self.flagged {
+            Some(KeptLocal::Flagged)
+        } else {
+            self.maybe_secret.then_some(KeptLocal::MaybeSecret)
+        }
+    }
 }
 
 /// Checks and cleans a text.

@@ -101,8 +101,8 @@ pub struct Ledger {
     sessions: HashMap<SessionId, HonchoSession>,
     /// The step that made what Honcho now holds, or will hold, of an entry or note.
     slots: HashMap<String, StepRef>,
-    /// The role a slot was first written to; it never moves to another.
-    slot_roles: HashMap<String, Role>,
+    /// The last step that ever wrote an entry or note, whatever became of it since.
+    makers: HashMap<String, StepRef>,
     counts: BTreeMap<Role, Counts>,
     skipped: BTreeMap<SkipReason, u64>,
     failed: BTreeSet<StepRef>,
@@ -177,6 +177,8 @@ impl Ledger {
         let of_fleet = |step: &Step| matches!(step, Step::Note { .. });
         if let (Some(from), Some(session)) = (&decided.from, &decided.session)
             && !decided.steps.iter().any(of_fleet)
+            // What the owner brings back is asked about its own session, and lies in the owner's.
+            && session.name.starts_with(from.as_str())
         {
             self.sessions.insert(from.clone(), session.clone());
         }
@@ -187,12 +189,12 @@ impl Ledger {
             };
             match step {
                 Step::Conclude { slot, .. } => {
-                    self.slots.insert(slot.clone(), this);
-                    self.slot_roles.insert(slot.clone(), Role::Trusted);
+                    self.slots.insert(slot.clone(), this.clone());
+                    self.makers.insert(slot.clone(), this);
                 }
                 Step::Note { slot, .. } => {
-                    self.slots.insert(slot.clone(), this);
-                    self.slot_roles.insert(slot.clone(), Role::Fleet);
+                    self.slots.insert(slot.clone(), this.clone());
+                    self.makers.insert(slot.clone(), this);
                 }
                 Step::Unconclude { of } | Step::Retract { of } => {
                     self.slots.retain(|_, holder| holder != of);
@@ -384,10 +386,10 @@ impl Ledger {
         self.slots.get(slot)
     }
 
-    /// The role an entry or note was ever written to.
+    /// The last step that ever wrote an entry or note. `None`: Honcho was never to hold it.
     #[must_use]
-    pub fn slot_role(&self, slot: &str) -> Option<Role> {
-        self.slot_roles.get(slot).copied()
+    pub fn maker(&self, slot: &str) -> Option<&StepRef> {
+        self.makers.get(slot)
     }
 
     /// Whether a conclusion's id is recorded for some step, so that a look-up does not take it for another's.

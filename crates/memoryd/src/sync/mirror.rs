@@ -1,7 +1,7 @@
 //! Turns a journalled edit into steps at Honcho. Pure: the ledger says what Honcho holds, the edit what
 //! changed; called by `outbox` when an edit is decided.
 
-use bxwire::{ItemId, Speaker, links::memory_tools::About};
+use bxwire::{ItemId, SessionId, Speaker, links::memory_tools::About};
 
 use super::{
     config::{HonchoConfig, Role},
@@ -52,6 +52,7 @@ pub fn decide_edit(
         config,
         ledger,
         redo: edit.undoes.is_some(),
+        from: edit.by.session().cloned(),
         decision,
         cancels: Vec::new(),
         steps: Vec::new(),
@@ -59,7 +60,12 @@ pub fn decide_edit(
     for (index, change) in edit.changes.iter().enumerate() {
         mirror.change(index, change);
     }
-    let Mirror { cancels, steps, .. } = mirror;
+    let Mirror {
+        cancels,
+        steps,
+        from,
+        ..
+    } = mirror;
     let skip = match decision {
         Decision::Skip(reason) if steps.is_empty() => Some(reason),
         _ if steps.is_empty() => Some(SkipReason::NothingToSend),
@@ -69,7 +75,7 @@ pub fn decide_edit(
         at: now,
         item: ItemId::Edit(edit.id),
         skip,
-        from: edit.by.session().cloned(),
+        from,
         session: place_of(config, ledger, edit, &steps, speaker.as_ref()),
         steps,
         log: edit.label,
@@ -116,6 +122,8 @@ struct Mirror<'a> {
     ledger: &'a Ledger,
     /// The edit undoes another: what it writes anew goes where it was, never anywhere cleaner.
     redo: bool,
+    /// The session it was made in, or whose words it brings back: brokerd is asked about that one before a send.
+    from: Option<SessionId>,
     decision: Decision,
     cancels: Vec<StepRef>,
     steps: Vec<Step>,
@@ -146,13 +154,15 @@ impl Mirror<'_> {
             Decision::Untrusted => Some(Role::Fleet),
             Decision::Skip(_) | Decision::Wait(_) => None,
         };
+        let decided = match decided {
+            Some(role) if self.redo => self.as_before(slot, role),
+            other => other,
+        };
         let role = match (decided, about) {
             // Identity and facts come from clean sessions alone; a label that says otherwise keeps it here.
             (Some(Role::Trusted), Some(_)) => Some(Role::Trusted),
-            (_, Some(_)) | (None, None) => None,
-            // A note written again stays as trusted as it was.
-            (Some(role), None) if self.redo => self.ledger.slot_role(slot).map(|was| was.max(role)),
-            (Some(role), None) => Some(role),
+            (_, Some(_)) => None,
+            (role, None) => role,
         };
         match role {
             Some(Role::Trusted) => self.steps.push(Step::Conclude {
@@ -169,6 +179,19 @@ impl Mirror<'_> {
             }),
             None => {}
         }
+    }
+
+    /// Where something is written again: nowhere cleaner than it ever was to go, and not at all when it was never
+    /// to go anywhere, or was withdrawn.
+    fn as_before(&mut self, slot: &str, role: Role) -> Option<Role> {
+        let maker = self.ledger.maker(slot)?.clone();
+        if matches!(self.ledger.state(&maker), Some(StepState::Withdrawn)) {
+            return None;
+        }
+        let was = self.ledger.place(&maker)?.role;
+        let from = self.ledger.entry(&maker.item)?.decided.from.clone();
+        self.from = self.from.take().or(from);
+        Some(was.max(role))
     }
 
     /// Takes back what Honcho holds of an entry or note, or will hold.
@@ -456,12 +479,34 @@ mod tests {
             change: 0,
         };
         assert_eq!(redo.steps, [want]);
+        // What was withdrawn or excluded is not sent by way of undo and redo either.
+        let kept = bench.make(CLEAN, None, vec![added("u9")]);
+        let withdrawn = Line::Withdrawn {
+            at: Millis(3),
+            step: of(4),
+        };
+        bench.ledger.apply(&withdrawn).unwrap();
+        assert_eq!(kept.steps.len(), 1);
+        bench.make(CLEAN, Some(4), vec![added("u9").reversed()]);
+        let redo = bench.make(CLEAN, Some(5), vec![added("u9")]);
+        assert_eq!(redo.skip, Some(SkipReason::NothingToSend));
+        bench.make(CLEAN, Some(99), vec![added("u10")]);
+        assert!(
+            bench.ledger.maker("u10").is_none(),
+            "it was never to go anywhere"
+        );
+        // What is brought back is asked about its own session before it goes.
+        bench.make(CLEAN, None, vec![added("u11")]);
+        bench.make(CLEAN, Some(8), vec![added("u11").reversed()]);
+        let mut back = bench.edit(CLEAN, Some(9), vec![added("u11")]);
+        back.by = By::Owner {};
+        assert_eq!(bench.decide(&back).from, Some(session()));
         // A note that was kept here is not sent by way of undo and redo either.
         let mut flagged = bench.edit(Label::UNLABELLED, None, vec![noted("n2")]);
         flagged.kept_local = Some(KeptLocal::Flagged);
         bench.decide(&flagged);
-        bench.make(CLEAN, Some(4), vec![noted("n2").reversed()]);
-        let redo = bench.make(CLEAN, Some(5), vec![noted("n2")]);
+        bench.make(CLEAN, Some(11), vec![noted("n2").reversed()]);
+        let redo = bench.make(CLEAN, Some(12), vec![noted("n2")]);
         assert_eq!(redo.skip, Some(SkipReason::NothingToSend));
     }
 }

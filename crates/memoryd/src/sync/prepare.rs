@@ -28,7 +28,13 @@ pub fn content(turn: &Turn, refuser: &Refuser) -> Content {
     }
     match refuser.check_joined(&[&turn.text, &turn.reply]) {
         Outcome::Secret(_) => return Content::Secret,
-        Outcome::MaybeSecret => return Content::MaybeSecret,
+        Outcome::MaybeSecret => {
+            let without = [&turn.text, &turn.reply].map(|text| without_ids(text));
+            let without = without.each_ref().map(String::as_str);
+            if refuser.check_joined(&without) != Outcome::Clear {
+                return Content::MaybeSecret;
+            }
+        }
         Outcome::Clear => {}
     }
     let (words, reply) = (clean(&turn.text), clean(&turn.reply));
@@ -41,6 +47,29 @@ pub fn content(turn: &Turn, refuser: &Refuser) -> Content {
         return Content::TooLong;
     }
     Content::Plain
+}
+
+/// Characters of an id that Honcho made.
+const HONCHO_ID_CHARS: usize = 21;
+
+/// A text without the ids that recall shows (`fleet:` and one of Honcho's, and the like): they look like keys, and a
+/// turn that quotes one is no secret.
+fn without_ids(text: &str) -> String {
+    let of_id = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(colon) = rest.find(':') {
+        let (before, after) = rest.split_at(colon + 1);
+        kept.push_str(before);
+        let named = before[..colon].chars().next_back().is_some_and(of_id);
+        let id = after.find(|c| !of_id(c)).unwrap_or(after.len());
+        rest = if named && id == HONCHO_ID_CHARS {
+            &after[id..]
+        } else {
+            after
+        };
+    }
+    kept + rest
 }
 
 /// Whose words a turn is, and the peer they come from.
@@ -152,6 +181,27 @@ mod tests {
             );
         }
         assert!(split("").is_empty());
+    }
+
+    #[test]
+    fn an_id_that_recall_shows_is_no_key_and_a_key_beside_it_still_is() {
+        let id = "4YUGjWGoXRV0ttPWSwC34";
+        let refuser = Refuser::new(&[]);
+        let quoted = format!("the note fleet:{id} is nice");
+        assert_eq!(refuser.check(&quoted), Outcome::MaybeSecret);
+        assert_eq!(refuser.check(&without_ids(&quoted)), Outcome::Clear);
+        for kept in [
+            id.to_owned(),
+            format!("key: {id}"),
+            format!("key:{id}x9"),
+            format!("fleet:{id} and {id}"),
+        ] {
+            assert_eq!(
+                refuser.check(&without_ids(&kept)),
+                Outcome::MaybeSecret,
+                "{kept}"
+            );
+        }
     }
 
     #[test]
