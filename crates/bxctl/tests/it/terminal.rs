@@ -252,3 +252,15 @@ fn many_lines_pasted_while_a_turn_runs_are_one_text_and_asked_about() {
     terminal.waits_for("heard /new");
     assert_eq!(texts(&log), ["slow", "/new\nb\nc\nd\ne\nlast of it"]);
 }
+
+#[test]
+fn lines_that_arrive_in_one_piece_are_all_sent() {
+    let (world, log) = with_loopd();
+    let mut terminal = Terminal::run(world.command(&["chat"]));
+    terminal.waits_for("> ");
+    wait_for("the editor", || (!terminal.is_cooked()).then_some(()));
+    terminal.types("note one\rnote two\r/bogus\rnote three\r");
+    terminal.waits_for("heard note three");
+    assert!(terminal.screen().contains("no such command"));
+    assert_eq!(texts(&log), ["note one", "note two", "note three"]);
+}
