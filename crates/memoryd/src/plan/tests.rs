@@ -99,6 +99,9 @@ fn only_the_owners_turn_changes_identity() {
             };
             assert_eq!((edit.what.as_str(), edit.changes), ("note", vec![note]));
         }
+        let edit = planned(&memory, NOTE, &caller(Label::PRIVATE, name)).unwrap();
+        let named = |change: &Change| matches!(change, Change::Noted { text, .. } if text.starts_with(wanted));
+        assert!(named(&edit.changes[0]), "{edit:?}");
         for json in [REMOVE, CONSOLIDATE] {
             let got = planned(&memory, json, &caller(Label::PRIVATE, name));
             assert_eq!(got, Err(Denied::NotOwner), "{json}");
