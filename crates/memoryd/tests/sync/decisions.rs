@@ -210,6 +210,13 @@ fn a_broker_that_forgot_a_session_decides_nothing_until_the_owner_does() {
         sync.undecided.len() == 1 && sync.workspaces[0].sent == 1
     });
     assert_eq!(sync.undecided[0].runbook, "session-not-seen");
+    // Seen anew at its next tool call, it is still one that brokerd cannot vouch for.
+    world.broker_says(&session(1), CLEAN);
+    world.turn(&session(2), 2);
+    let sync = world.until("the other session's turn", |sync| {
+        sync.workspaces[0].sent == 2
+    });
+    assert_eq!(sync.undecided.len(), 1, "{sync:?}");
     let decide = Request::SessionDecide {
         session: session(1),
         decision: OwnerDecision::Untrusted,
@@ -217,7 +224,7 @@ fn a_broker_that_forgot_a_session_decides_nothing_until_the_owner_does() {
     assert!(matches!(world.control(&decide), Reply::Done {}));
     world.settle();
     assert_eq!(world.messages("b-untrusted").len(), 2);
-    assert_eq!(world.messages(TRUSTED).len(), 2);
+    assert_eq!(world.messages(TRUSTED).len(), 4);
 }
 
 #[test]

@@ -66,8 +66,13 @@ impl Outbox {
 
     pub(super) fn decide_session(&mut self, session: &SessionId, state: SessionState, now: Millis) {
         self.ask.remove(session);
-        self.forgot.remove(session);
         let owner = self.owner.get(session).copied();
+        // The next tool call has brokerd see the session anew, with loopd's word alone: that is no second word on
+        // what waits here.
+        let state = SessionState {
+            seen: state.seen && !self.forgot.contains(session),
+            ..state
+        };
         let mut last = self.ledger.session(session).cloned();
         let mut lines = Vec::new();
         for brief in self
