@@ -175,12 +175,12 @@ fn shown(sync: &Sync, paint: Paint) -> String {
 fn healthy(health: &Health, paint: Paint) -> String {
     let mut text = String::new();
     if let (Some(at), Some(pending)) = (&health.asked_at, health.pending) {
-        let derives = match health.derives {
-            Some(false) => ", and it derives nothing",
-            Some(true) | None => "",
-        };
         let at = render::time_to_the_second(at);
-        text += &format!("Honcho's queue: {pending} waiting at {at}{derives}\n");
+        text += &match health.derives {
+            // What waits then waits for nothing: a count would read as if something hung.
+            Some(false) => format!("Honcho says that it derives nothing (asked at {at})\n"),
+            Some(true) | None => format!("Honcho's queue: {pending} waiting at {at}\n"),
+        };
     }
     for notice in &health.warnings {
         let see = notice.runbook.as_deref().map(render::see);
