@@ -24,6 +24,9 @@ const JOBS: usize = 8;
 const SHOWN_MAX: usize = 3;
 /// In so many days one point may not be met: with two threads a retry comes or does not come.
 const MISSED_ONE_IN: usize = 20;
+/// And as many besides: memoryd looks at what it sent when it has nothing else to do, once a start and workspace,
+/// and a day that is disturbed may leave it no such moment.
+const MISSED_LOOKS_MAX: usize = 3;
 
 /// Which day, by `BX_DAY`.
 pub fn chosen() -> (&'static str, Vec<Event>) {
@@ -152,7 +155,7 @@ pub fn all(test: &str, wanted: &EndOfDay, cases: &[Case]) {
     let missed = missed.into_inner();
     println!("{} days, {missed} of them without their point", cases.len());
     assert!(
-        !cases.is_empty() && missed * MISSED_ONE_IN <= cases.len(),
+        !cases.is_empty() && missed <= cases.len() / MISSED_ONE_IN + MISSED_LOOKS_MAX,
         "{missed} of {} points were not met",
         cases.len()
     );
