@@ -283,7 +283,7 @@ pub fn caller(label: Label, audience: Audience) -> Caller {
         turn: 1,
         call: "abc".parse().expect("a call id"),
         label,
-        speaker: None,
+        speaker: "local/owner".parse().ok(),
         audience,
     }
 }
