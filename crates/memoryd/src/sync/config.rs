@@ -183,7 +183,7 @@ pub fn read(
         return None;
     };
     let url = section.required("url").unwrap_or_default();
-    if !url.is_empty() && !is_url(&url) {
+    if !url.is_empty() && !bxcore::url::is_origin(&url) {
         section.problem(
             "url",
             "must be http://HOST[:PORT] or https://HOST[:PORT], without a path",
@@ -272,19 +272,6 @@ pub fn read(
         read,
         context,
         tools,
-    })
-}
-
-fn is_url(url: &str) -> bool {
-    let rest = url
-        .strip_prefix("http://")
-        .or_else(|| url.strip_prefix("https://"));
-    rest.is_some_and(|rest| {
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        !rest.is_empty()
-            && rest
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
     })
 }
 
