@@ -62,7 +62,7 @@ pub fn run() -> Result<(), String> {
     ));
     for size in SIZES {
         let folder = home.dirs.state_of("memoryd");
-        std::fs::create_dir_all(&folder).map_err(said)?;
+        bxcore::paths::make_private(&folder, 0o700).map_err(said)?;
         let path = folder.join("honcho.jsonl");
         write(&path, size)?;
         let pass = best(|| typed_pass(&path))?;
