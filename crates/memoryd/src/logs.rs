@@ -173,14 +173,22 @@ impl Logs {
         Ok(turns.into_iter().find(|found| found.turn == turn))
     }
 
-    /// The client or channel a session began in; `None`: it has no log, or an empty one.
+    /// The client or channel that a turn came through, ended or not; `None`: its log does not hold it.
     ///
     /// # Errors
     /// [`LogError`].
-    pub fn source(&self, session: &SessionId) -> Result<Option<String>, LogError> {
+    pub fn source_of_turn(
+        &self,
+        session: &SessionId,
+        turn: u64,
+    ) -> Result<Option<String>, LogError> {
         let mut cursor = Cursor::default();
-        self.turns_after(session, &mut cursor)?;
-        Ok(Some(cursor.source).filter(|source| !source.is_empty()))
+        let mut ended = self.turns_after(session, &mut cursor)?.into_iter();
+        if let Some(ended) = ended.find(|ended| ended.turn == turn) {
+            return Ok(Some(ended.source));
+        }
+        let open = cursor.open.filter(|open| open.turn == turn);
+        Ok(open.map(|open| open.source.unwrap_or(cursor.source)))
     }
 
     #[must_use]

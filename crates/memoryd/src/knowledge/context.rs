@@ -335,16 +335,8 @@ impl Shared {
 
     fn excluded(&self, speaker: Option<&Speaker>, source: &str) -> bool {
         // Whose turns are never synced, nothing is asked with: nobody's words too.
-        let unknown = speaker.is_none_or(|speaker| {
-            self.config.exclude_speakers.contains(speaker)
-                || naming::peer(&self.config, speaker).is_none()
-        });
-        unknown
-            || self
-                .config
-                .exclude_sources
-                .iter()
-                .any(|known| known == source)
+        let unknown = speaker.is_none_or(|speaker| naming::peer(&self.config, speaker).is_none());
+        unknown || self.config.excludes(speaker, Some(source))
     }
 
     fn is_secret(&self, text: &str) -> bool {

@@ -76,6 +76,18 @@ impl HonchoConfig {
             Role::Fleet => &self.fleet,
         }
     }
+
+    /// Whether nothing of a turn leaves this machine, by its speaker or by the client or channel it came through.
+    /// `source` is `None` when nobody knows it: where sources are excluded, it may be one of them.
+    #[must_use]
+    pub fn excludes(&self, speaker: Option<&Speaker>, source: Option<&str>) -> bool {
+        let speaker = speaker.is_some_and(|speaker| self.exclude_speakers.contains(speaker));
+        let source = match source {
+            Some(source) => self.exclude_sources.iter().any(|known| known == source),
+            None => !self.exclude_sources.is_empty(),
+        };
+        speaker || source
+    }
 }
 
 /// Waits of the sync worker; keys under `[limits]` with these defaults.

@@ -78,7 +78,7 @@ pub fn who(turn: &Turn, config: &HonchoConfig) -> (Who, Option<String>) {
     let Some(speaker) = &turn.speaker else {
         return (Who::Nobody, None);
     };
-    if config.exclude_speakers.contains(speaker) || config.exclude_sources.contains(&turn.source) {
+    if config.excludes(Some(speaker), Some(&turn.source)) {
         return (Who::Excluded, None);
     }
     match naming::peer(config, speaker) {

@@ -58,7 +58,7 @@ pub fn turn_brief(
     }
 }
 
-/// What deciding needs to know of an edit. `source` is the client or channel its session began in: `None` for
+/// What deciding needs to know of an edit. `source` is the client or channel its turn came through: `None` for
 /// the owner's own, or when nobody knows.
 #[must_use]
 pub fn edit_brief(
@@ -67,14 +67,9 @@ pub fn edit_brief(
     edit: &Edit,
     source: Option<&str>,
 ) -> EditBrief {
-    let excluded = match (&edit.by, source) {
-        (By::Owner {}, _) => false,
-        (By::Session { .. }, Some(source)) => config
-            .exclude_sources
-            .iter()
-            .any(|excluded| excluded == source),
-        // Nobody knows where it came from: where sources are excluded, it stays here.
-        (By::Session { .. }, None) => !config.exclude_sources.is_empty(),
+    let excluded = match &edit.by {
+        By::Owner {} => false,
+        By::Session { .. } => config.excludes(None, source),
     };
     EditBrief {
         secret_text: edit

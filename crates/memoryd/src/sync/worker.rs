@@ -39,7 +39,7 @@ use super::{
     review, status, texts,
 };
 use crate::{
-    edit::Edit,
+    edit::{By, Edit},
     logs::{Cursor, Logs, Turn},
     store::Store,
 };
@@ -418,11 +418,13 @@ impl Worker {
             if Millis::parse(&edit.at) < self.outbox.ledger().opened() {
                 continue;
             }
-            let source = match edit.by.session() {
-                Some(session) if !self.outbox.config().exclude_sources.is_empty() => {
-                    self.logs.source(session).ok().flatten()
+            let source = match &edit.by {
+                By::Session { session, turn, .. }
+                    if !self.outbox.config().exclude_sources.is_empty() =>
+                {
+                    self.logs.source_of_turn(session, *turn).ok().flatten()
                 }
-                _ => None,
+                By::Session { .. } | By::Owner {} => None,
             };
             let brief = texts::edit_brief(
                 self.outbox.config(),

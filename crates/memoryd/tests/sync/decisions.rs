@@ -177,6 +177,29 @@ fn what_goes_nowhere_goes_nowhere() {
 }
 
 #[test]
+fn an_edit_is_excluded_by_where_its_own_turn_came_from() {
+    let world = World::with("exclude_sources = [\"home:loud\"]\n");
+    let loud = Said {
+        source: "home:loud",
+        ..Said::default()
+    };
+    // Each session goes on where the other began.
+    world.turn(&session(1), 1);
+    world.log(&session(1), 2, &loud);
+    world.log(&session(2), 1, &loud);
+    world.turn(&session(2), 2);
+    let note = |text: &str| format!(r#"{{"op":"note","text":"{text}"}}"#);
+    world.tool_in(&session(1), 2, Label::PRIVATE, &note("the boat is loud"));
+    world.tool_in(&session(2), 2, Label::PRIVATE, &note("the boat is quiet"));
+    world.settle();
+    assert_eq!(
+        world.conclusions(TRUSTED),
+        ["boxmaker: the boat is quiet"],
+        "the loud one stays here"
+    );
+}
+
+#[test]
 fn brokerd_down_leaves_a_turn_undecided_and_a_late_decision_is_from_the_later_state() {
     let mut world = World::new();
     world.stop_broker();

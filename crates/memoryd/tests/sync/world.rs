@@ -218,7 +218,7 @@ impl World {
             speaker: said.speaker.clone(),
             origin: said.origin,
             label: Label::PRIVATE,
-            source: None,
+            source: Some(said.source.into()),
         });
         if let Some(label) = said.result {
             bodies.push(Body::ToolResult {
@@ -268,10 +268,15 @@ impl World {
 
     /// The memory tool, in a session with this label; the edit it made.
     pub fn tool(&self, session: &SessionId, label: Label, json: &str) -> EditId {
+        self.tool_in(session, 1, label, json)
+    }
+
+    /// The same in a later turn.
+    pub fn tool_in(&self, session: &SessionId, turn: u64, label: Label, json: &str) -> EditId {
         let arguments: MemoryOp = serde_json::from_str(json).expect("an operation");
         let caller = Caller {
             session: session.clone(),
-            turn: 1,
+            turn,
             call: "abc".parse().expect("a call id"),
             label,
             speaker: Some(owner()),
