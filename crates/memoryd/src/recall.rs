@@ -65,12 +65,13 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A session: what is asked in a secret one stays on this machine.
+    /// A session in a turn: what is asked in a secret one, or in an excluded turn, stays on this machine.
     #[must_use]
-    pub fn session(label: Label, audience: Audience) -> Self {
-        let queries = match label.class {
-            Class::Secret => Queries::StayHere,
-            Class::Public | Class::Private => Queries::MayLeave,
+    pub fn session(label: Label, audience: Audience, turn: Asker) -> Self {
+        let queries = match (label.class, turn) {
+            (Class::Secret, _) => Queries::StayHere(Stay::Secret),
+            (Class::Public | Class::Private, Asker::Excluded) => Queries::StayHere(Stay::Excluded),
+            (Class::Public | Class::Private, Asker::Usual) => Queries::MayLeave,
         };
         Self {
             label,
@@ -84,7 +85,24 @@ impl Reader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queries {
     MayLeave,
-    StayHere,
+    StayHere(Stay),
+}
+
+/// Why nothing that is asked leaves this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stay {
+    /// The session is secret.
+    Secret,
+    /// The owner excluded the turn's speaker, or where it came from.
+    Excluded,
+}
+
+/// Whose turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asker {
+    Usual,
+    /// A speaker or a source that the owner excluded from Honcho.
+    Excluded,
 }
 
 /// What `recall` answers.

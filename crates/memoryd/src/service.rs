@@ -301,7 +301,7 @@ impl Service {
                 })
             }
             tools::Request::Recall { caller, arguments } => {
-                let reader = Reader::session(caller.label, caller.audience);
+                let reader = self.reader(&caller);
                 match self.recall(&arguments, reader) {
                     Ok(answer) => tools::Reply::Done {
                         text: answer.text,
@@ -314,7 +314,7 @@ impl Service {
                 }
             }
             tools::Request::AskMemory { caller, arguments } => {
-                let reader = Reader::session(caller.label, caller.audience);
+                let reader = self.reader(&caller);
                 let mut progress = |text| say(tools::Reply::Progress { text });
                 match self.ask_memory(&arguments, reader, &mut progress) {
                     Ok(answer) => tools::Reply::Done {
@@ -329,8 +329,18 @@ impl Service {
         }
     }
 
+    /// A log that does not tell where a turn came from leaves it unknown.
+    fn reader(&self, caller: &tools::Caller) -> Reader {
+        let source = || {
+            let found = self.logs.source_of_turn(&caller.session, caller.turn);
+            found.ok().flatten()
+        };
+        let asker = self.fleet.asker(caller.speaker.as_ref(), source);
+        Reader::session(caller.label, caller.audience, asker)
+    }
+
     fn facts(&self, caller: &tools::Caller, arguments: &tools::FactsOp) -> tools::Reply {
-        let reader = Reader::session(caller.label, caller.audience);
+        let reader = self.reader(caller);
         let is_secret = |text: &str| matches!(self.store.check(text), Outcome::Secret(_));
         match (
             self.knowledge.facts.read(arguments, reader, is_secret),

@@ -9,7 +9,7 @@ use std::{
 
 use bxcore::{runbook, secrets::Secret};
 use bxwire::{
-    Label,
+    Label, Speaker,
     links::{control::Notice, memory_tools::Recall},
 };
 
@@ -20,7 +20,7 @@ use super::{
     source::{Arrival, GRACE_MS, Search, Source, Spec},
 };
 use crate::{
-    recall::{Elsewhere, Queries, Query, Reach, Reader},
+    recall::{Asker, Elsewhere, Queries, Query, Reach, Reader, Stay},
     sync::config::{HonchoConfig, Role},
 };
 
@@ -107,6 +107,26 @@ impl Fleet {
             }
         }
         parts.chats.reload(&parts.config, keys);
+    }
+
+    /// Whose turn it is. `source` finds the client or channel it came through, and is asked only where it matters.
+    #[must_use]
+    pub fn asker(
+        &self,
+        speaker: Option<&Speaker>,
+        source: impl FnOnce() -> Option<String>,
+    ) -> Asker {
+        let Some(Parts { config, .. }) = &self.0 else {
+            return Asker::Usual;
+        };
+        let source = match config.exclude_sources.is_empty() {
+            true => None,
+            false => source(),
+        };
+        match config.excludes(speaker, source.as_deref()) {
+            true => Asker::Excluded,
+            false => Asker::Usual,
+        }
     }
 
     /// Asks every source that this call reaches and that answers. `holds_key`: the query must not leave.
@@ -226,12 +246,19 @@ impl Fleet {
 /// Why nothing of a session, or of a text, leaves this machine.
 #[must_use]
 pub fn stays_here(reader: Reader, holds_key: bool) -> Option<&'static str> {
-    if reader.queries == Queries::StayHere {
-        return Some(
+    match reader.queries {
+        Queries::StayHere(Stay::Secret) => Some(
             "Not asked: Honcho, since this session is secret and nothing of it leaves this machine.",
-        );
+        ),
+        Queries::StayHere(Stay::Excluded) => Some(
+            "Not asked: Honcho, since the owner excluded this turn's speaker or channel and nothing of it leaves \
+             this machine.",
+        ),
+        Queries::MayLeave if holds_key => {
+            Some("Not asked: Honcho, since what was asked looks as if it held a key.")
+        }
+        Queries::MayLeave => None,
     }
-    holds_key.then_some("Not asked: Honcho, since what was asked looks as if it held a key.")
 }
 
 fn reading(

@@ -21,7 +21,7 @@ fn ask(query: &str) -> Recall {
 }
 
 fn reader(class: Class, audience: Audience) -> Reader {
-    Reader::session(Label::new(class, Trust::Trusted), audience)
+    Reader::session(Label::new(class, Trust::Trusted), audience, Asker::Usual)
 }
 
 fn read(arguments: &Recall) -> Query {

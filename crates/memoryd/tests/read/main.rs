@@ -3,6 +3,7 @@
 
 mod ask;
 mod attack;
+mod excluded;
 mod outage;
 mod recall;
 mod world;

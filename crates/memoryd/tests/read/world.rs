@@ -5,13 +5,14 @@ use std::{fs, time::Duration};
 use bxcore::connect::{Client, ClientError};
 use bxtest::{Daemon, Home};
 use bxwire::{
-    Audience, Cause, Label, SessionId,
+    Audience, Cause, Label, Origin, SessionId,
     links::{
         control::{self, Control},
         memory_tools::{AskMemory, Caller, MemoryOp, MemoryTools, Recall, Reply, Request},
     },
+    log::{Body, Record},
 };
-use honcho_local::{Options, Record, Server};
+use honcho_local::{Options, Record as Asked, Server};
 use roncho::{
     ConclusionCreate, MessageCreate, PeerCreate, SessionCreate, WorkspaceCreate,
     blocking::Client as Roncho, models::ConclusionBatchCreate,
@@ -167,6 +168,36 @@ impl World {
 
     // ---- what the agent does -------------------------------------------------------------------------
 
+    /// The log of the callers' session, of which the first turn has begun. `source`: where the session began;
+    /// `turn`: where the turn came from, if elsewhere.
+    pub fn begins(&self, source: &str, turn: Option<&str>) {
+        let folder = self.home.dirs.state_of("loopd").join("sessions");
+        fs::create_dir_all(&folder).expect("a folder");
+        let caller = caller(Label::PRIVATE, Audience::Owner {});
+        let bodies = [
+            Body::Session {
+                session: caller.session.clone(),
+                source: source.into(),
+                audience: caller.audience,
+            },
+            Body::User {
+                turn: caller.turn,
+                key: "k1".into(),
+                text: "which boat?".into(),
+                speaker: caller.speaker,
+                origin: Origin::Interactive,
+                label: caller.label,
+                source: turn.map(str::to_owned),
+            },
+        ];
+        let lines = (1..).zip(bodies).map(|(seq, body)| {
+            let at = "2026-01-31T10:00:00.000Z".into();
+            serde_json::to_string(&Record { seq, at, body }).expect("a record") + "\n"
+        });
+        let path = folder.join(format!("{}.jsonl", caller.session));
+        fs::write(path, lines.collect::<String>()).expect("a log");
+    }
+
     pub fn local_note(&self, label: Label, text: &str) {
         let arguments = MemoryOp::Note { text: text.into() };
         let caller = caller(label, Audience::Owner {});
@@ -258,9 +289,9 @@ impl World {
     // ---- what is seen --------------------------------------------------------------------------------
 
     /// Requests that ask for something, probes left out.
-    pub fn asked(&self) -> Vec<Record> {
+    pub fn asked(&self) -> Vec<Asked> {
         let all = self.honcho().controls().requests();
-        let probe = |record: &Record| match record.body["query"].as_str() {
+        let probe = |record: &Asked| match record.body["query"].as_str() {
             None => true,
             Some(query) => query.is_empty() || query == "hello",
         };
