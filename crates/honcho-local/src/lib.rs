@@ -14,7 +14,7 @@
 //! Where it differs from a Honcho with its models and providers:
 //!
 //! - Search and queries go by words, at once; there is no embedding to wait for or to fail.
-//! - Nothing is derived or summarised. Queue status counts what would wait, and its extra member
+//! - Nothing is derived or summarised; [`Server::summarise`] puts a summary for a test. Queue status counts what would wait, and its extra member
 //!   `derivation` says that nothing does. A dream is accepted and not dreamt.
 //! - Token counts are estimates.
 //! - A deletion goes through at the first call after its time, rather than in the background.

@@ -182,6 +182,15 @@ impl Server {
         self.shared.api.store.dump_all()
     }
 
+    /// Puts what a model would have written up of a session, in place of what was there. `false`: there is no such
+    /// session.
+    ///
+    /// # Errors
+    /// The database refused.
+    pub fn summarise(&self, workspace: &str, session: &str, text: &str) -> Result<bool, Refusal> {
+        self.shared.api.store.summarise(workspace, session, text)
+    }
+
     /// Stops, and gives back options that start it again on the same address with the same controls
     /// (and, with a file, the same data).
     pub fn stop(mut self) -> Options {

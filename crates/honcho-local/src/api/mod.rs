@@ -118,7 +118,7 @@ impl Api {
                 sessions::set_flags(self, call, w, s, p)
             }
             ("GET", ["sessions", s, "context"]) => represent::session_context(self, call, w, s),
-            ("GET", ["sessions", s, "summaries"]) => Ok(represent::summaries(s)),
+            ("GET", ["sessions", s, "summaries"]) => represent::summaries(self, w, s),
             ("POST", ["sessions", s, "search"]) => search::session(self, call, w, s),
             ("POST", ["sessions", s, "messages"]) => messages::create(self, call, w, s),
             ("POST", ["sessions", s, "messages", "list"]) => messages::list(self, call, w, s),

@@ -14,7 +14,7 @@ use crate::filters::{self, CONCLUSION, Filter};
 use crate::store::conclusions::{self, Conclusion};
 use crate::store::messages::{self, Message, tokens};
 use crate::store::workspaces::{self, Workspace};
-use crate::store::{cards, peers, search, sessions};
+use crate::store::{cards, peers, search, sessions, summaries as written};
 use crate::validate::{ANY, At, Problems};
 
 /// Conclusions of one representation, when nothing else is asked for.
@@ -195,8 +195,13 @@ pub fn session_context(api: &Api, call: &Call, w: &str, s: &str) -> Reply {
         };
         let used = tokens(view.as_str().unwrap_or("")) + if card.is_null() { 0 } else { tokens(&card.to_string()) };
         let mut left = budget.saturating_sub(used as i64);
+        let mut summed_up = Value::Null;
         if summary {
-            left = left * MESSAGES_PERCENT / 100;
+            let for_messages = left * MESSAGES_PERCENT / 100;
+            if let Some(session) = &session {
+                summed_up = written::get(db, session.key, left - for_messages)?;
+            }
+            left = for_messages;
         }
         let newest = match session {
             Some(session) => messages::newest(db, session.key, left)?,
@@ -206,16 +211,26 @@ pub fn session_context(api: &Api, call: &Call, w: &str, s: &str) -> Reply {
         Ok(Answer::Json(
             200,
             json!({
-                "id": s, "messages": shown, "summary": null, "peer_representation": view, "peer_card": card,
+                "id": s, "messages": shown, "summary": summed_up, "peer_representation": view, "peer_card": card,
             }),
         ))
     })
 }
 
-/// No summary is ever written here, since that takes a model.
-pub fn summaries(s: &str) -> Answer {
-    Answer::Json(
-        200,
-        json!({ "id": s, "short_summary": null, "long_summary": null }),
-    )
+/// A model would write them; here there is one only where a test put it.
+pub fn summaries(api: &Api, w: &str, s: &str) -> Reply {
+    api.store.run(|db| {
+        let session = match workspaces::find(db, w)? {
+            Some(workspace) => sessions::find(db, workspace.key, s)?,
+            None => None,
+        };
+        let short = match session {
+            Some(session) => written::get(db, session.key, i64::MAX)?,
+            None => Value::Null,
+        };
+        Ok(Answer::Json(
+            200,
+            json!({ "id": s, "short_summary": short, "long_summary": null }),
+        ))
+    })
 }

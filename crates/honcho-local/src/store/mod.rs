@@ -13,6 +13,7 @@ pub mod queue;
 pub mod scopes;
 pub mod search;
 pub mod sessions;
+pub mod summaries;
 pub mod workspaces;
 
 use std::path::Path;
@@ -72,6 +73,7 @@ impl Store {
             );
             connection.execute_batch(&script).map_err(failed)?;
         }
+        connection.execute_batch(schema::LATER).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(128);
         Ok(Self {
             connection: Mutex::new(connection),

@@ -4,6 +4,14 @@
 /// Kept in the file as `user_version`.
 pub const VERSION: i64 = 1;
 
+/// A table that a file of this version may not have yet; one that has it is read by older programs all the same.
+pub const LATER: &str = "
+CREATE TABLE IF NOT EXISTS summaries (
+    session INTEGER PRIMARY KEY REFERENCES sessions ON DELETE CASCADE, content TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+);
+";
+
 /// `created_at` and `deleted_at` are microseconds since 1970; JSON is stored compact. The two FTS5
 /// tables hold no text of their own. A message's text comes last, so that looking for metadata does not
 /// have to read past it. `uid` is the id that Honcho's queue status shows for a session.

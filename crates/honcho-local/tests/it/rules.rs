@@ -456,3 +456,35 @@ fn a_session_is_copied() {
         json!(2)
     );
 }
+
+#[test]
+fn a_summary_that_was_put_is_shown_where_it_fits_and_goes_with_its_session() {
+    let (server, client) = start();
+    let context = format!("{W}/sessions/s/context?tokens=100");
+    assert_eq!(server.summarise("w", "s", "They met."), Ok(false));
+    client.post(&format!("{W}/sessions"), json!({ "id": "s" }));
+    assert_eq!(client.get(&context).body["summary"], Value::Null);
+    assert_eq!(server.summarise("w", "s", "They met."), Ok(true));
+    assert_eq!(client.get(&context).body["summary"]["content"], "They met.");
+    let all = client.get(&format!("{W}/sessions/s/summaries")).body;
+    assert_eq!(all["short_summary"]["content"], "They met.");
+    let without = client.get(&format!("{context}&summary=false")).body;
+    assert_eq!(without["summary"], Value::Null);
+    assert_eq!(
+        server.summarise("w", "s", &"They met. ".repeat(100)),
+        Ok(true)
+    );
+    assert_eq!(
+        client.get(&context).body["summary"],
+        Value::Null,
+        "too long"
+    );
+    assert_eq!(client.delete(&format!("{W}/sessions/s")).status, 202);
+    wait_for("the session to be gone", || {
+        client
+            .post(&format!("{W}/sessions"), json!({ "id": "s" }))
+            .status
+            == 201
+    });
+    assert_eq!(client.get(&context).body["summary"], Value::Null);
+}
