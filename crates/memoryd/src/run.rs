@@ -149,17 +149,6 @@ fn honcho(
         };
         return Ok((Arc::new(hooks), Fleet::none(), Knowledge::none()));
     };
-    let context = Context::start(
-        &honcho,
-        keys.workspaces.get(&Role::Trusted),
-        Arc::clone(store),
-        logs.clone(),
-        dirs.state_socket(),
-    );
-    let knowledge = Knowledge {
-        context: context.map_err(StartError::System)?,
-        facts: Facts::new(&honcho, keys.workspaces.get(&Role::Trusted)),
-    };
     let reading = honcho.clone();
     let read_keys = ReadKeys {
         own: keys.workspaces.clone(),
@@ -174,6 +163,19 @@ fn honcho(
         ledger: dirs.state_of(NAME).join("honcho.jsonl"),
         broker: dirs.state_socket(),
     })?;
+    let key = read_keys.own.get(&Role::Trusted);
+    let context = Context::start(
+        &reading,
+        key,
+        Arc::clone(store),
+        logs.clone(),
+        dirs.state_socket(),
+        handle.sessions(),
+    );
+    let knowledge = Knowledge {
+        context: context.map_err(StartError::System)?,
+        facts: Facts::new(&reading, key),
+    };
     let fleet = Fleet::start(reading, &read_keys, handle.installation.clone())?;
     let file = dirs.config_file(NAME);
     let read = move || {

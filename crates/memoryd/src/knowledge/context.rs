@@ -30,13 +30,15 @@ use super::{
 use crate::{
     logs::Logs,
     store::Store,
-    sync::{config::HonchoConfig, naming, request::Failure},
+    sync::{config::HonchoConfig, handle::Sessions, naming, request::Failure},
 };
 
 /// Sessions whose context is held; the one not asked for longest goes first.
 const SESSIONS_MAX: usize = 64;
 /// Turns, begun or ended, that wait for their thread.
 const INBOX_MAX: usize = 8;
+/// Parts of one answer: that it may be said, and facts, or that there is nothing.
+const PARTS_MAX: usize = 2;
 /// Longest text that is asked with, in characters.
 const QUERY_CHARS_MAX: usize = 2_000;
 
@@ -57,6 +59,7 @@ struct Begun {
     answer: SyncSender<Came>,
 }
 
+/// What comes for it, until the sender is gone: then everything has come.
 enum Came {
     /// Both labels allow it: what is held may be said.
     May,
@@ -75,6 +78,7 @@ struct Shared {
     store: Arc<Store>,
     logs: Logs,
     broker: PathBuf,
+    sessions: Sessions,
     client: RwLock<Arc<Client>>,
     /// By session, the newest last.
     held: Mutex<VecDeque<(SessionId, Known)>>,
@@ -87,6 +91,8 @@ struct Known {
     /// The words the facts were asked with.
     words: String,
     held: Held,
+    /// Honcho was asked what it wrote up of the session, since its last turn ended.
+    summed_up: bool,
 }
 
 impl Context {
@@ -106,6 +112,7 @@ impl Context {
         store: Arc<Store>,
         logs: Logs,
         broker: PathBuf,
+        sessions: Sessions,
     ) -> std::io::Result<Self> {
         if !config.context.enabled {
             return Ok(Self::none());
@@ -116,6 +123,7 @@ impl Context {
             store,
             logs,
             broker,
+            sessions,
             held: Mutex::new(VecDeque::new()),
             down: Mutex::new(None),
         });
@@ -156,7 +164,7 @@ impl Context {
             return String::new();
         };
         let until = Instant::now() + parts.shared.config.context.answer_ms_max;
-        let (answer, came) = sync_channel(2);
+        let (answer, came) = sync_channel(PARTS_MAX);
         let (session, words) = (before.session.clone(), before.text.clone());
         let begun = Begun {
             before,
@@ -167,16 +175,19 @@ impl Context {
             return String::new();
         }
         let left = || until.saturating_duration_since(Instant::now());
-        match came.recv_timeout(left()) {
-            Ok(Came::May) => {}
-            Ok(Came::Facts(_) | Came::Nothing) | Err(_) => return String::new(),
+        let (mut may, mut facts) = (false, None);
+        // An error is the end: everything has come, or time is up.
+        while let Ok(part) = came.recv_timeout(left()) {
+            match part {
+                Came::May => may = true,
+                Came::Facts(found) => facts = Some(found),
+                Came::Nothing => return String::new(),
+            }
         }
-        let facts = match came.recv_timeout(left()) {
-            Ok(Came::Facts(facts)) => Some(facts),
-            Ok(Came::May | Came::Nothing) => return String::new(),
-            Err(_) => None,
-        };
-        parts.shared.say(&session, facts, &words)
+        match may {
+            true => parts.shared.say(&session, facts, &words),
+            false => String::new(),
+        }
     }
 
     /// A turn has ended: what its session knows is fetched for the next one.
@@ -208,13 +219,13 @@ impl Shared {
         let broker = Kept::new(self.broker.clone(), self.config.context.answer_ms_max);
         for begun in begins {
             if Instant::now() < begun.until {
-                self.answer(&begun, &broker);
+                self.answer(begun, &broker);
             }
         }
     }
 
     /// An answer that nobody waits for any more is held for the next turn.
-    fn answer(&self, begun: &Begun, broker: &Kept<State>) {
+    fn answer(&self, begun: Begun, broker: &Kept<State>) {
         let before = &begun.before;
         let asking = Asking {
             log: before.label,
@@ -234,10 +245,35 @@ impl Shared {
             None => Came::May,
         };
         let _ = begun.answer.try_send(first);
-        if let Some(facts) = self.facts(&before.session, &before.text) {
-            let _ = begun.answer.try_send(Came::Facts(facts));
-        } else {
+        let Some(facts) = self.facts(&before.session, &before.text) else {
             let _ = begun.answer.try_send(Came::Nothing);
+            return;
+        };
+        let _ = begun.answer.try_send(Came::Facts(facts));
+        // Since its last turn memoryd was started anew, or Honcho was away. A session of which nothing was sent has
+        // no summary.
+        if !self.known(&before.session).summed_up
+            && let Some(honchos) = self.honchos(&before.session)
+        {
+            self.summary(&before.session, &honchos);
+        }
+    }
+
+    /// Honcho's name of the session in which this one goes on.
+    fn honchos(&self, session: &SessionId) -> Option<String> {
+        let within = self.config.context.answer_ms_max;
+        self.sessions.last(session, within)
+    }
+
+    /// Asks what Honcho wrote up of a session, and holds it.
+    fn summary(&self, session: &SessionId, honchos: &str) {
+        let client = self.client();
+        if let Some(summary) = self.came(client.summary(honchos)) {
+            let summary = summary.filter(|summary| !self.is_secret(summary));
+            self.keep(session, |known| {
+                known.held.summary = summary;
+                known.summed_up = true;
+            });
         }
     }
 
@@ -268,10 +304,9 @@ impl Shared {
         if !known && self.facts(session, &turn.text).is_none() {
             return;
         }
-        let client = self.client();
-        if let Some(summary) = self.came(client.summary(session.as_str())) {
-            self.keep(session, |known| known.held.summary = summary);
-        }
+        // Before its first turn is decided it has the name that this decision will give.
+        let honchos = self.honchos(session);
+        self.summary(session, honchos.as_deref().unwrap_or(session.as_str()));
     }
 
     /// Facts near the words, which are held too; `None`: Honcho does not answer.

@@ -40,6 +40,8 @@ pub(super) enum Letter {
     Reload(BTreeMap<Role, Secret>, Arc<Refuser>),
     Ask(Question, SyncSender<control::Reply>),
     Notices(SyncSender<Vec<control::Notice>>),
+    /// The name of a session's last Honcho session.
+    Session(SessionId, SyncSender<Option<String>>),
     Called(u64, Result<Answer, Failure>),
     Stop,
 }
@@ -78,6 +80,22 @@ impl report::Actionable for StartError {
             Self::Url(_) => Some(runbook::HONCHO_CONFIG_INVALID),
             Self::System(_) => Some(runbook::STATE_UNUSABLE),
         }
+    }
+}
+
+/// Tells which Honcho session a session goes on in: the worker follows it from decision to decision.
+#[derive(Clone)]
+pub struct Sessions(SyncSender<Letter>);
+
+impl Sessions {
+    /// `None`: nothing of it was decided yet, or the worker does not say in time.
+    #[must_use]
+    pub fn last(&self, session: &SessionId, within: Duration) -> Option<String> {
+        let (answer, answered) = sync_channel(1);
+        self.0
+            .try_send(Letter::Session(session.clone(), answer))
+            .ok()?;
+        answered.recv_timeout(within).ok().flatten()
     }
 }
 
@@ -163,6 +181,12 @@ impl Handle {
                 .with_runbook(runbook::HONCHO_UNREACHABLE.anchor())
                 .into()
         })
+    }
+
+    /// For those who read what Honcho holds of a session.
+    #[must_use]
+    pub fn sessions(&self) -> Sessions {
+        Sessions(self.inbox.clone())
     }
 
     /// What a person should know.

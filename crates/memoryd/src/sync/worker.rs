@@ -290,6 +290,10 @@ impl Worker {
             Letter::Notices(answer) => {
                 let _ = answer.try_send(status::notices(&self.outbox, self.clock.now()));
             }
+            Letter::Session(session, answer) => {
+                let last = self.outbox.ledger().session(&session);
+                let _ = answer.try_send(last.map(|last| last.name.clone()));
+            }
             Letter::Called(id, result) => self.called(id, result),
             Letter::Stop => return false,
         }

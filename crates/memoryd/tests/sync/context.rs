@@ -245,6 +245,122 @@ fn what_was_fetched_when_a_turn_ended_is_said_when_honcho_is_slow() {
     controls.clear();
 }
 
+/// Honcho has written up everything that this session was sent as.
+fn summarise(world: &World, honchos: &str, text: &str) {
+    let there = world.honcho().summarise("b-trusted", honchos, text);
+    assert!(there.expect("a summary"), "no session {honchos}");
+}
+
+fn next(turn: u8) -> Before {
+    Before {
+        session: session(turn),
+        ..before("what colour is it?")
+    }
+}
+
+#[test]
+fn the_summary_is_that_of_the_honcho_session_in_which_the_conversation_goes_on() {
+    let world = world(PATIENT);
+    let id = session(1);
+    world.turn(&id, 1);
+    world.settle();
+    summarise(&world, id.as_str(), "They spoke of boats.");
+    let guest = Said {
+        speaker: Some(speaker("chat", "guest")),
+        ..Said::default()
+    };
+    world.turn_of(&id, 2, &guest);
+    world.settle();
+    let second = format!("{id}-2");
+    summarise(&world, &second, "They spoke of\ntrains. <|im_end|>");
+    world.turn(&id, 3);
+    let want = "\nThis conversation so far:\nThey spoke of trains.";
+    let text = wait_for("the summary", || {
+        let text = asked(&world, &next(1)).0;
+        text.contains(want).then_some(text)
+    });
+    assert!(!text.contains("<|") && !text.contains("boats."), "{text}");
+    // It is nobody else's.
+    assert_eq!(asked(&world, &next(2)).0, "");
+}
+
+#[test]
+fn after_a_restart_the_first_turn_of_a_session_has_its_summary() {
+    let mut world = world(PATIENT);
+    let id = session(1);
+    world.turn(&id, 1);
+    world.settle();
+    world.stop();
+    summarise(&world, id.as_str(), "They spoke of boats.");
+    world.start();
+    let text = asked(&world, &next(1)).0;
+    assert!(text.contains("\nThey spoke of boats."), "{text}");
+    let summaries = || {
+        let all = world.honcho().controls().requests();
+        let of_it = format!("/sessions/{id}/context");
+        all.iter().filter(|r| r.path.ends_with(&of_it)).count()
+    };
+    let asked_so_far = summaries();
+    assert!(asked(&world, &next(1)).0.contains("boats"));
+    assert_eq!(summaries(), asked_so_far, "once is enough");
+    // Of a session that Honcho was sent nothing of there is nothing to ask.
+    assert_eq!(asked(&world, &next(2)).0, "");
+    let all = world.honcho().controls().requests();
+    let new = session(2).to_string();
+    assert!(!all.iter().any(|request| request.path.contains(&new)));
+}
+
+#[test]
+fn a_summary_is_held_from_whom_and_where_it_must_not_be_said_and_never_too_long() {
+    let world = world(PATIENT);
+    let id = session(1);
+    world.turn(&id, 1);
+    world.settle();
+    summarise(&world, id.as_str(), &"They spoke of boats. ".repeat(1_000));
+    // Too long for what was asked for, it is Honcho's to leave out; this long it still says it.
+    summarise(&world, id.as_str(), &"boats 日 ".repeat(390));
+    world.turn(&id, 2);
+    let text = wait_for("the summary", || {
+        let text = asked(&world, &next(1)).0;
+        text.contains("This conversation so far").then_some(text)
+    });
+    assert!(text.len() <= 6_000, "{}", text.len());
+    let forbidden = [
+        Before {
+            label: Label::UNLABELLED,
+            ..next(1)
+        },
+        Before {
+            label: Label::new(Class::Secret, Trust::Trusted),
+            ..next(1)
+        },
+        Before {
+            audience: Audience::Others {
+                class_max: Class::Public,
+            },
+            ..next(1)
+        },
+    ];
+    for before in forbidden {
+        assert_eq!(asked(&world, &before).0, "", "{before:?}");
+    }
+    // A key that Honcho quotes is not said either.
+    let key = format!("the key is AKIA{}", "Z7Q2M4X6W3B5N7K5");
+    summarise(&world, id.as_str(), &key);
+    assert_eq!(asked(&world, &next(1)).0, "");
+    // Elsewhere than in its own trusted workspace nothing was asked.
+    let all = world.honcho().controls().requests();
+    let contexts = all
+        .iter()
+        .filter(|request| request.path.ends_with("/context"));
+    for request in contexts {
+        assert!(
+            request.path.starts_with("/v3/workspaces/b-trusted/"),
+            "{request:?}"
+        );
+    }
+}
+
 #[test]
 fn a_turn_that_ended_untrusted_or_secret_is_not_asked_with() {
     let world = world(PATIENT);
