@@ -306,7 +306,8 @@ struct Job {
 
 impl Job {
     fn work(&self, sender: &Sender<(usize, Came)>) {
-        while let Some(_slot) = self.shared.slots.take(self.end, &self.over) {
+        let limit_ms = self.shared.limits.chat_ms_max;
+        while let Some(_slot) = self.shared.slots.take(limit_ms, self.end, &self.over) {
             let Some((number, place)) = lock(&self.queue).pop_front() else {
                 return;
             };

@@ -191,6 +191,46 @@ fn each_chat_has_its_own_limit_and_the_others_answer() {
 }
 
 #[test]
+fn a_chat_that_answers_after_its_limit_is_dropped_marks_nothing_and_its_thread_ends() {
+    let world = World::with(
+        "",
+        READERS,
+        "recall_source_ms_max = 8000\nask_memory_chat_ms_max = 400\n",
+    );
+    known(&world, "asks whole workspaces");
+    world.message("fleet", "mallory", "the swan is black", none());
+    let late = Rule::new(Fault::AnswerLate { ms: 800 });
+    let controls = world.honcho().controls();
+    controls.add(late.on("POST", "/v3/workspaces/fleet/chat"));
+    let answer = world.ask_memory("swan", &["fleet"]);
+    assert_eq!(answer.text, "fleet: unavailable");
+    assert_eq!(answer.label, Label::default());
+    assert!(answer.causes.is_empty());
+    wait_for("its thread to end", || {
+        (world.threads("honcho-chat") == 0).then_some(())
+    });
+}
+
+#[test]
+fn chats_that_drip_past_their_limit_hold_up_no_later_question() {
+    let world = World::with(
+        "",
+        READERS,
+        "recall_source_ms_max = 8000\nask_memory_chat_ms_max = 2500\n",
+    );
+    known(&world, "asks whole workspaces");
+    world.message("b-trusted", "owner", "the swan is white", none());
+    let drips = Rule::new(Fault::Drip { every_ms: 1_000 }).times(2);
+    let controls = world.honcho().controls();
+    controls.add(drips.path("*/chat"));
+    let answer = world.ask_memory("swan", &["own", "kitchen"]);
+    assert_eq!(answer.lines(), ["own: unavailable", "kitchen: unavailable"]);
+    let answer = world.ask_memory("swan", &["own"]);
+    assert!(answer.text.contains("white"), "{}", answer.text);
+    assert!(world.threads("honcho-chat") >= 2, "both still drip");
+}
+
+#[test]
 fn without_workspace_chat_peers_are_asked_and_none_is_made() {
     let mut world = World::stopped("", READERS, PATIENT);
     let missing = Rule::new(Fault::Status {

@@ -74,6 +74,9 @@ fn a_retraction_by_anybody_else_counts_for_nothing() {
         "retracted: it",
         takes_back("of-mallory"),
     );
+    // The same peer of the same installation, in another session.
+    let elsewhere = takes_back("of-boxmaker1");
+    world.message_in("s2", "fleet", "boxmaker1", "retracted: it", elsewhere);
     let answer = world.recall("otter pond");
     assert_eq!(answer.heads().len(), 1, "{}", answer.text);
     assert!(!answer.text.contains("Taken back"), "{}", answer.text);
@@ -131,6 +134,39 @@ fn an_answer_of_ten_megabytes_is_one_unavailable_line() {
         answer.text
     );
     assert_eq!(answer.label.trust, Trust::Trusted);
+}
+
+#[test]
+fn hits_of_megabytes_are_cut_or_not_taken_and_the_rest_is_there() {
+    let world = World::new();
+    world.local_note(Label::PRIVATE, "the lynx is shy");
+    let hit = |bytes: usize| {
+        let content = format!("a lynx {}", "x".repeat(bytes));
+        let hit = json!([{
+            "id": "m1", "content": content, "peer_id": "mallory", "session_id": "s1", "workspace_id": "fleet",
+            "metadata": {}, "created_at": "2026-01-31T10:00:00Z", "token_count": 1,
+        }]);
+        Rule::new(Fault::Says {
+            body: hit.to_string(),
+        })
+    };
+    let controls = world.honcho().controls();
+    controls.add(hit(3 << 20).on("POST", "/v3/workspaces/fleet/search"));
+    let answer = world.recall("lynx");
+    assert_eq!(answer.heads().len(), 2, "{}", answer.text);
+    assert!(answer.heads()[1].contains("by mallory"), "{}", answer.text);
+    assert!(answer.text.chars().count() < 2_000, "it is cut");
+    controls.clear();
+    controls.add(hit(10 << 20).on("POST", "/v3/workspaces/fleet/search"));
+    let huge = Rule::new(Fault::Huge { bytes: 10 << 20 });
+    controls.add(huge.on("POST", "/v3/workspaces/g-trusted/conclusions/query"));
+    let answer = world.recall("lynx");
+    assert_eq!(answer.heads().len(), 1, "{}", answer.text);
+    for source in ["fleet", "garden"] {
+        let line = format!("\n{source}: unavailable");
+        assert!(answer.text.contains(&line), "{}", answer.text);
+    }
+    assert_eq!(answer.label, Label::PRIVATE);
 }
 
 #[test]

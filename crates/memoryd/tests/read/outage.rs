@@ -121,6 +121,7 @@ fn an_answer_after_the_limit_is_dropped_marks_nothing_and_its_thread_goes_on() {
     comes_back(&world);
     assert!(controls.requests().len() > before);
     assert!(world.log().contains("recall can search a source again"));
+    assert_eq!(world.threads("read-fleet"), 1, "none is left behind");
 }
 
 #[test]

@@ -135,8 +135,30 @@ impl World {
         client
     }
 
+    /// Threads of memoryd with this name.
+    pub fn threads(&self, name: &str) -> usize {
+        let pid = self.daemon.as_ref().expect("memoryd runs").pid();
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+        let comm = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+        tasks
+            .filter_map(|task| comm(task.ok()?))
+            .filter(|comm| comm.trim() == name)
+            .count()
+    }
+
     /// A message as anybody may write it.
     pub fn message(&self, workspace: &str, peer: &str, text: &str, metadata: Value) {
+        self.message_in("s1", workspace, peer, text, metadata);
+    }
+
+    pub fn message_in(
+        &self,
+        session: &str,
+        workspace: &str,
+        peer: &str,
+        text: &str,
+        metadata: Value,
+    ) {
         let Value::Object(metadata) = metadata else {
             panic!("no metadata");
         };
@@ -144,7 +166,7 @@ impl World {
             .with_created_at("2026-01-31T10:00:00Z")
             .with_metadata(metadata);
         self.roncho(workspace)
-            .add_messages("s1", &[message])
+            .add_messages(session, &[message])
             .expect("it is stored");
     }
 
