@@ -9,11 +9,13 @@
 use crate::unicode::{fold, is_blank};
 use unicode_normalization::char::is_combining_mark;
 
-/// Tag names, in order: chat templates, tool calls, then HTML that loads or runs.
+/// Tag names, in order: chat templates, tool calls, then HTML that loads or runs. A tag with such an attribute
+/// loses its opening whatever its name.
 pub(super) const TAGS: &[&str] = &[
     "a",
     "agent",
     "antml",
+    "applet",
     "assistant",
     "audio",
     "base",
@@ -107,6 +109,20 @@ pub(super) const BRACKETED: &[&str] = &[
 /// Words that open a turn when they lead a line before a colon.
 pub(super) const ROLES: &[&str] = &["assistant", "developer", "human", "system", "tool", "user"];
 
+/// Attributes that load or run something in a tag of any name; so do those that begin with `on`.
+pub(super) const ATTRIBUTES: &[&str] = &[
+    "background",
+    "dynsrc",
+    "href",
+    "lowsrc",
+    "ping",
+    "poster",
+    "src",
+    "srcdoc",
+    "srcset",
+    "style",
+];
+
 /// Longest word any list holds.
 const WORD_CHARS_MAX: usize = 24;
 /// Characters a link label may have. Source: CommonMark 0.31, section 4.7.
@@ -121,11 +137,11 @@ pub(super) fn defang(text: &str) -> Option<String> {
     }
     let view = View::new(text);
     let mut swaps = Vec::new();
-    let mut leads = true;
+    let (mut leads, mut leads_reference) = (true, true);
     for (at, &c) in view.chars.iter().enumerate() {
         match c {
             '<' if view.opens_tag(at) => swaps.push((view.origin[at], '\u{2039}')),
-            '[' if view.opens_bracket(at) || (leads && view.opens_reference(at)) => {
+            '[' if view.opens_bracket(at) || (leads_reference && view.opens_reference(at)) => {
                 swaps.push((view.origin[at], '\u{2045}'));
             }
             '!' if view.is(at + 1, '[') => swaps.push((view.origin[at], '\u{1C3}')),
@@ -137,6 +153,7 @@ pub(super) fn defang(text: &str) -> Option<String> {
             _ => {}
         }
         leads = c == '\n' || (leads && leads_line(c));
+        leads_reference = c == '\n' || (leads_reference && leads_item(c));
     }
     if swaps.is_empty() {
         return None;
@@ -160,12 +177,77 @@ fn leads_line(c: char) -> bool {
     is_blank(c) || matches!(c, '>' | '#' | '*' | '_')
 }
 
+/// The same for a link definition alone: the mark of a list's item.
+fn leads_item(c: char) -> bool {
+    leads_line(c) || c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | ')')
+}
+
 /// The folded text, each of its characters with the index of the one it came from.
 struct View {
     chars: Vec<char>,
     origin: Vec<usize>,
     /// For each place the next `]` not after a backslash, and the next `]:`; `usize::MAX`: none.
     closes: Vec<(usize, usize)>,
+    tags: Tags,
+}
+
+/// For each place the next character of a kind, at the place or after it; `usize::MAX`: none. Empty where the text
+/// has no tag with an attribute.
+#[derive(Default)]
+struct Tags {
+    /// What ends a tag's name: white space or `/`.
+    gap: Vec<usize>,
+    /// The `=` of an attribute that loads or runs something.
+    loads: Vec<usize>,
+    quote: Vec<usize>,
+    end: Vec<usize>,
+}
+
+impl Tags {
+    fn new(chars: &[char]) -> Tags {
+        if !chars.contains(&'<') || !chars.contains(&'=') {
+            return Tags::default();
+        }
+        let next = |is: &dyn Fn(usize) -> bool| {
+            let mut found = vec![usize::MAX; chars.len() + 1];
+            for at in (0..chars.len()).rev() {
+                found[at] = if is(at) { at } else { found[at + 1] };
+            }
+            found
+        };
+        Tags {
+            gap: next(&|at| chars[at].is_whitespace() || chars[at] == '/'),
+            loads: next(&|at| chars[at] == '=' && loads(&chars[..at])),
+            quote: next(&|at| matches!(chars[at], '"' | '\'')),
+            end: next(&|at| chars[at] == '>'),
+        }
+    }
+
+    /// Whether the tag whose name begins at `name` has an attribute that loads or runs something.
+    fn has_attribute(&self, name: usize) -> bool {
+        let Some(gap) = self.gap.get(name).filter(|gap| **gap != usize::MAX) else {
+            return false;
+        };
+        let (loads, end) = (self.loads[*gap], self.end[name]);
+        // In quotes a `>` ends nothing. A tag without an end here may find one in what follows the text.
+        loads != usize::MAX && (loads < end || self.quote[*gap] < end)
+    }
+}
+
+/// Whether what stands before an `=` is an attribute that loads or runs something.
+fn loads(before: &[char]) -> bool {
+    // Never past another `=`, so all of a text's are read once.
+    let blanks = before.iter().rev().take_while(|c| c.is_whitespace());
+    let name_end = before.len() - blanks.count();
+    let letters = before[..name_end]
+        .iter()
+        .rev()
+        .take(WORD_CHARS_MAX)
+        .take_while(|c| c.is_ascii_alphabetic());
+    let name: String = before[name_end - letters.count()..name_end]
+        .iter()
+        .collect();
+    ATTRIBUTES.binary_search(&name.as_str()).is_ok() || (name.len() > 3 && name.starts_with("on"))
 }
 
 impl View {
@@ -196,10 +278,12 @@ impl View {
                 closes[at] = next;
             }
         }
+        let tags = Tags::new(&chars);
         View {
             chars,
             origin,
             closes,
+            tags,
         }
     }
 
@@ -227,7 +311,11 @@ impl View {
     }
 
     fn opens_tag(&self, at: usize) -> bool {
-        if self.is(at + 1, '|') {
+        let named = self
+            .chars
+            .get(at + 1)
+            .is_some_and(char::is_ascii_alphabetic);
+        if self.is(at + 1, '|') || (named && self.tags.has_attribute(at + 1)) {
             return true;
         }
         let doubled = usize::from(self.is(at + 1, '<'));

@@ -121,6 +121,37 @@ fn openings_lose_their_first_character() {
 }
 
 #[test]
+fn a_tag_that_loads_or_runs_opens_nothing_whatever_its_name() {
+    check(&[
+        ("<div style=x>", "‹div style=x>"),
+        ("<x-y\nid=1 onload\n= z", "‹x-y\nid=1 onload\n= z"),
+        ("<p/style=x>", "‹p/style=x>"),
+        ("<p;<q style=x>", "‹p;‹q style=x>"),
+        ("<use xlink:href=x>", "‹use xlink:href=x>"),
+        (
+            "＜td ｂａｃｋｇｒｏｕｎｄ＝x＞",
+            "‹td ｂａｃｋｇｒｏｕｎｄ＝x＞",
+        ),
+        ("<p title='>' style=x>", "‹p title='>' style=x>"),
+        ("<b>style = y</b>", "<b>style = y</b>"),
+        ("<td class=wide>", "<td class=wide>"),
+        (
+            "for (i = 0; i<n; i++) on = x > 2",
+            "for (i = 0; i<n; i++) on = x > 2",
+        ),
+    ]);
+}
+
+#[test]
+fn a_definition_in_a_list_defines_nothing() {
+    check(&[
+        ("- [x]: y", "- ⁅x]: y"),
+        ("12. + [x]: y", "12. + ⁅x]: y"),
+        ("- user: y", "- user: y"),
+    ]);
+}
+
+#[test]
 fn a_bracket_that_closes_first_defines_nothing() {
     check(&[("[x] done, see [a]: b", "[x] done, see [a]: b")]);
 }
