@@ -163,6 +163,16 @@ impl<L: Link> Client<L> {
         self.writer.try_clone().map(Closer)
     }
 
+    /// Whether nothing has come that nobody asked for: it would be taken for the next answer. A peer that closed
+    /// is out of step too.
+    fn is_in_step(&self) -> bool {
+        use rustix::{io::Errno, net::RecvFlags};
+        let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        self.reader.buffer().is_empty()
+            && rustix::net::recv(&self.writer, &mut [0_u8; 1], peek)
+                .is_err_and(|error| error == Errno::WOULDBLOCK)
+    }
+
     fn read<T: serde::de::DeserializeOwned>(&mut self) -> Result<T, ClientError> {
         let begun = !self.reader.buffer().is_empty();
         self.reader.get_mut().start(begun);
@@ -237,12 +247,13 @@ impl<L: Link> Kept<L> {
         }
     }
 
-    /// Calls over the kept connection; when that one turns out broken, once more over a new one.
+    /// Calls over the kept connection; when that one turns out broken, or holds an answer too many, over a new one.
     ///
     /// # Errors
     /// Every [`ClientError`], of the last try.
     pub fn call(&self, request: &L::Request) -> Result<L::Reply, ClientError> {
         let mut kept = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = kept.take().filter(Client::is_in_step);
         if let Some(client) = kept.as_mut() {
             match client.call(request) {
                 Err(ClientError::Broken { .. }) => *kept = None,

@@ -236,6 +236,43 @@ fn a_kept_connection_survives_a_restart_of_the_server() {
 }
 
 #[test]
+fn an_answer_that_comes_twice_is_not_taken_for_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let server = std::thread::spawn(move || {
+        let hello = serde_json::to_string(&Hello::of::<State>()).unwrap();
+        // The first connection's question is answered twice, in one piece; the second one's once.
+        for (copies, seen) in [(2, true), (1, false)] {
+            let (stream, _) = listener.accept().unwrap();
+            let mut reader = BufReader::new(&stream);
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            writeln!(&stream, "{hello}").unwrap();
+            reader.read_line(&mut line).unwrap();
+            let reply = Reply::SessionState(SessionState {
+                class: bxwire::Class::Private,
+                untrusted: false,
+                seen,
+            });
+            let answer = serde_json::to_string(&reply).unwrap() + "\n";
+            (&stream)
+                .write_all(answer.repeat(copies).as_bytes())
+                .unwrap();
+            // Until the client leaves.
+            let _ = reader.read_line(&mut line);
+        }
+    });
+    let kept = Kept::<State>::new(path, WAIT);
+    for wanted in [true, false] {
+        let answer = kept.call(&ask()).unwrap();
+        assert!(matches!(answer, Reply::SessionState(state) if state.seen == wanted));
+    }
+    drop(kept);
+    server.join().unwrap();
+}
+
+#[test]
 fn a_hang_up_and_an_idle_peer_are_told_apart() {
     let (sender, ended) = std::sync::mpsc::channel();
     let folder = tempfile::tempdir().unwrap();
