@@ -1,5 +1,5 @@
-//! Two agents of one fleet, each with its four daemons as real programs, over one Honcho and one model
-//! stand-in on the loopback. Used by the scenario; decides nothing.
+//! The agents of one fleet, each with its four daemons as real programs, over one Honcho and one model
+//! stand-in on the loopback. Used by the scenario and the attacks; decides nothing.
 
 use std::{
     collections::BTreeMap,
@@ -16,6 +16,7 @@ use bxwire::{
     },
 };
 use honcho_local::{Options, Server};
+use model_local::Behaviour;
 use serde_json::Value;
 
 use crate::{Daemon, Home};
@@ -30,9 +31,37 @@ pub const OWNER: &str = "owner";
 /// How long one answer of a daemon may take.
 const ANSWER_MS_MAX: Duration = Duration::from_secs(20);
 
+/// What a fleet is like; the usual one is the demo's.
+pub struct Setup {
+    /// How the model server answers.
+    pub model: Behaviour,
+    pub names: &'static [&'static str],
+    /// Where the agents look for Honcho instead of at the fleet's own.
+    pub honcho: Option<String>,
+    /// More of an agent's `memoryd.toml`, by its name: keys of `[honcho]`, then further sections.
+    pub memoryd: Box<dyn Fn(&str) -> String>,
+    /// More keys under memoryd's `[limits]`.
+    pub limits: &'static str,
+    /// More keys under each daemon's `[limits]`.
+    pub each: &'static str,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            model: Behaviour::Rules,
+            names: &["garden", "kitchen"],
+            honcho: None,
+            memoryd: Box::new(|_| String::new()),
+            limits: "",
+            each: "",
+        }
+    }
+}
+
 /// What the world is made of.
 pub struct Fleet {
-    pub agents: [Agent; 2],
+    pub agents: Vec<Agent>,
     model: model_local::Server,
     /// `None` while it is stopped.
     honcho: Option<Server>,
@@ -70,11 +99,19 @@ pub struct Ask {
 }
 
 impl Fleet {
-    /// Starts everything.
+    /// Starts the demo's fleet.
     ///
     /// # Errors
     /// What did not start, and why.
     pub fn start() -> Result<Self, String> {
+        Self::start_as(Setup::default())
+    }
+
+    /// Starts everything.
+    ///
+    /// # Errors
+    /// What did not start, and why.
+    pub fn start_as(setup: Setup) -> Result<Self, String> {
         let folder = tempfile::Builder::new()
             .prefix("bxfleet")
             .tempdir()
@@ -82,8 +119,8 @@ impl Fleet {
         let options = Options::at(folder.path().join("honcho.sqlite"));
         let honcho = Server::start(options.clone()).map_err(|error| report::line(&error, None))?;
         let mut fleet = Self {
-            agents: [Agent::new("garden"), Agent::new("kitchen")],
-            model: model_local::Server::start(model_local::Behaviour::Rules),
+            agents: setup.names.iter().map(|name| Agent::new(name)).collect(),
+            model: model_local::Server::start(setup.model.clone()),
             parked: Options {
                 listen: honcho.address(),
                 ..options
@@ -92,7 +129,7 @@ impl Fleet {
             folder,
         };
         for at in 0..fleet.agents.len() {
-            fleet.configure(at);
+            fleet.configure(at, &setup);
             for daemon in DAEMONS {
                 fleet.agents[at].start(daemon)?;
             }
@@ -110,22 +147,24 @@ impl Fleet {
         std::fs::write(folder.join(name), text).expect("a file");
     }
 
-    fn configure(&self, at: usize) {
+    fn configure(&self, at: usize, setup: &Setup) {
         let agent = &self.agents[at];
         let Agent { name, home, .. } = agent;
-        let url = format!("http://{}", self.parked.listen);
+        let own = format!("http://{}", self.parked.listen);
+        let url = setup.honcho.as_ref().unwrap_or(&own);
+        let each = format!("[limits]\n{}", setup.each);
         self.write("inbox", "README", "What others sent.\n");
         self.write("vault", "README", "What nobody else may know.\n");
         let root = |name: &str| self.folder.path().join(name).display().to_string();
         home.configure(
             "loopd",
-            &format!("[model]\nurl = \"{}\"\n", self.model.url()),
+            &format!("[model]\nurl = \"{}\"\n\n{each}", self.model.url()),
         );
         home.configure(
             "brokerd",
             &format!(
                 "[[root]]\nname = \"inbox\"\npath = \"{}\"\nclass = \"private\"\ntrust = \"untrusted\"\n\n\
-                 [[root]]\nname = \"vault\"\npath = \"{}\"\nclass = \"secret\"\ntrust = \"trusted\"\n",
+                 [[root]]\nname = \"vault\"\npath = \"{}\"\nclass = \"secret\"\ntrust = \"trusted\"\n\n{each}",
                 root("inbox"),
                 root("vault"),
             ),
@@ -134,15 +173,17 @@ impl Fleet {
             "memoryd",
             &format!(
                 "[honcho]\nurl = \"{url}\"\nagent = \"{name}\"\nowner = \"{OWNER}\"\n\
-                 trusted = \"{}\"\nuntrusted = \"{}\"\nfleet = \"{FLEET}\"\n\n\
-                 [limits]\nhoncho_retry_ms_min = 100\nhoncho_retry_ms_max = 500\n\
+                 trusted = \"{}\"\nuntrusted = \"{}\"\nfleet = \"{FLEET}\"\n{}\n\
+                 {each}\nhoncho_retry_ms_min = 100\nhoncho_retry_ms_max = 500\n\
                  honcho_hold_messages_ms = 300\nhoncho_hold_conclusions_ms = 300\n\
-                 recall_probe_ms_min = 50\nrecall_probe_ms_max = 200\n",
+                 recall_probe_ms_min = 50\nrecall_probe_ms_max = 200\n{}\n",
                 agent.trusted(),
                 agent.untrusted(),
+                (setup.memoryd)(name),
+                setup.limits,
             ),
         );
-        home.configure("gatewayd", "");
+        home.configure("gatewayd", &each);
     }
 
     /// kill -9 for one daemon.
@@ -169,6 +210,20 @@ impl Fleet {
             self.honcho = Some(server.map_err(|error| report::line(&error, None))?);
         }
         Ok(())
+    }
+
+    /// Honcho itself, for its faults and its record of requests.
+    ///
+    /// # Panics
+    /// While it is stopped.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        self.honcho.as_ref().expect("Honcho runs")
+    }
+
+    #[must_use]
+    pub fn model(&self) -> &model_local::Server {
+        &self.model
     }
 
     /// Everything Honcho holds, by workspace; nothing while it is stopped.
@@ -219,6 +274,12 @@ impl Agent {
     #[must_use]
     pub fn home(&self) -> &Path {
         self.home.path()
+    }
+
+    /// A daemon that runs, for example to send it a signal.
+    #[must_use]
+    pub fn daemon(&self, daemon: &str) -> Option<&Daemon> {
+        self.running.get(daemon)
     }
 
     /// The process of a daemon, if it runs.
@@ -279,21 +340,27 @@ impl Agent {
     /// The owner says something.
     #[must_use]
     pub fn ask(&self, session: Option<SessionId>, key: String, text: &str) -> Ask {
+        self.send(turns::Request::Turn {
+            key,
+            session,
+            text: text.into(),
+            speaker: Some(Speaker {
+                realm: "local".into(),
+                name: OWNER.into(),
+            }),
+            origin: Origin::Interactive,
+            untrusted: false,
+            audience: Audience::Owner {},
+            source: "demo".into(),
+        })
+    }
+
+    /// Any turn, ready to be sent.
+    #[must_use]
+    pub fn send(&self, request: turns::Request) -> Ask {
         Ask {
             socket: self.dirs().turns_socket(),
-            request: turns::Request::Turn {
-                key,
-                session,
-                text: text.into(),
-                speaker: Some(Speaker {
-                    realm: "local".into(),
-                    name: OWNER.into(),
-                }),
-                origin: Origin::Interactive,
-                untrusted: false,
-                audience: Audience::Owner {},
-                source: "demo".into(),
-            },
+            request,
         }
     }
 }
