@@ -94,19 +94,6 @@ pub fn edit_line(edit: &Edit, undone_by: Option<EditId>) -> EditLine {
         ) => format!("{} {}", edit.what, about(a)),
         _ => edit.what.clone(),
     };
-    let texts: Vec<_> = edit
-        .changes
-        .iter()
-        .map(|change| match change {
-            Change::Replaced { after, .. } => after.as_str(),
-            Change::Added { text, .. }
-            | Change::Dropped { text, .. }
-            | Change::Moved { text, .. }
-            | Change::MovedBack { text, .. }
-            | Change::Noted { text, .. }
-            | Change::Unnoted { text, .. } => text.as_str(),
-        })
-        .collect();
     EditLine {
         edit: edit.id,
         at: edit.at.clone(),
@@ -115,8 +102,84 @@ pub fn edit_line(edit: &Edit, undone_by: Option<EditId>) -> EditLine {
             By::Session { session, .. } => session.to_string(),
         },
         what,
-        text: bxsanitize::neutralise(&texts.join("; "), LINE_CHARS_MAX),
+        text: bxsanitize::neutralise(&changed(edit), LINE_CHARS_MAX),
         label: edit.label,
         undone_by,
+    }
+}
+
+/// The texts of an edit: alone where its name says what became of it, else each with a sign.
+fn changed(edit: &Edit) -> String {
+    let says_it = ["add", "replace", "remove", "note", "conclude"].contains(&edit.what.as_str());
+    let texts: Vec<_> = match edit.changes.as_slice() {
+        [
+            Change::Replaced { after: text, .. }
+            | Change::Added { text, .. }
+            | Change::Dropped { text, .. }
+            | Change::Noted { text, .. },
+        ] if says_it => vec![text.clone()],
+        // The words stay the same.
+        [Change::Unnoted { .. }, Change::Noted { text, .. }] if edit.what == "promote" => {
+            vec![text.clone()]
+        }
+        changes => changes.iter().map(signed).collect(),
+    };
+    texts.join("; ")
+}
+
+fn signed(change: &Change) -> String {
+    match change {
+        Change::Added { text, .. } | Change::Noted { text, .. } => format!("+ {text}"),
+        Change::Dropped { text, .. } | Change::Unnoted { text, .. } => format!("- {text}"),
+        Change::Replaced { before, after, .. } => format!("- {before}; + {after}"),
+        Change::Moved { text, .. } => format!("to the notes: {text}"),
+        Change::MovedBack { text, .. } => format!("back from the notes: {text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bxwire::Label;
+
+    use super::*;
+
+    fn line(what: &str, undoes: Option<EditId>, changes: &[Change]) -> String {
+        let edit = Edit {
+            id: EditId(7),
+            at: "2026-01-31T10:00:00.000Z".into(),
+            by: By::Owner {},
+            what: what.into(),
+            changes: changes.to_vec(),
+            undoes,
+            label: Label::PRIVATE,
+            kept_local: None,
+            files: Vec::new(),
+        };
+        edit_line(&edit, None).text
+    }
+
+    #[test]
+    fn a_line_of_the_log_tells_what_came_from_what_went() {
+        let about = About::User;
+        let (entry, text) = ("u1".to_owned(), "rows".to_owned());
+        let added = Change::Added { about, entry, text };
+        let replaced = Change::Replaced {
+            about,
+            entry: "u2".into(),
+            before: "has a red bike".into(),
+            after: "has a blue bike".into(),
+        };
+        let changes = [added.reversed(), replaced.clone()];
+        let accepted = "- rows; - has a red bike; + has a blue bike";
+        assert_eq!(line("accept", None, &changes), accepted);
+        assert_eq!(line("accept", None, &[added.reversed()]), "- rows");
+        assert_eq!(line("undo", Some(EditId(1)), &[added.reversed()]), "- rows");
+        // What the name says already is not said again.
+        assert_eq!(line("add", None, &[added]), "rows");
+        assert_eq!(line("replace", None, &[replaced]), "has a blue bike");
+        let (note, text) = ("n1".to_owned(), "the oboe".to_owned());
+        let noted = Change::Noted { note, text };
+        let promoted = [noted.reversed(), noted];
+        assert_eq!(line("promote", None, &promoted), "the oboe");
     }
 }
