@@ -310,11 +310,15 @@ impl Service {
             .store
             .would(|memory, rules, refuser| review::promote(memory, note, rules, refuser, ""))
         {
-            Ok(edit) => Reply::Change {
-                done: false,
-                lines: bounded(words::lines(&edit)),
-                edit: None,
-            },
+            Ok(edit) => {
+                let mut lines = bounded(words::lines(&edit));
+                lines.extend(self.store.with(|memory| review::becomes(memory, &edit)));
+                Reply::Change {
+                    done: false,
+                    lines,
+                    edit: None,
+                }
+            }
             Err(denied) => service::refused(&WriteError::Denied(denied)).into(),
         }
     }

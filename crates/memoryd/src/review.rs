@@ -49,6 +49,23 @@ pub fn of_memory(memory: &Memory) -> Vec<HeldBack> {
     notes.chain(entries).collect()
 }
 
+/// What a promotion makes of the note's label, in lines; `edit` is not made yet.
+#[must_use]
+pub fn becomes(memory: &Memory, edit: &Edit) -> Vec<String> {
+    let subjects = edit.changes.iter().map(Change::subject);
+    let notes = subjects.filter_map(|id| memory.contents().note(id));
+    let now = notes.filter_map(|note| {
+        let cause = cause(note.label, note.kept_local)?;
+        Some(format!("its label is {}: {cause}", note.label))
+    });
+    let goes = match edit.label.class {
+        Class::Secret => "it still stays on this machine",
+        Class::Public | Class::Private => "it goes to the trusted workspace as your word",
+    };
+    let then = format!("its label becomes {}: {goes}", edit.label);
+    now.chain([then]).collect()
+}
+
 /// Why it is not passed on; the reason that keeps most comes first.
 fn cause(label: Label, kept_local: Option<KeptLocal>) -> Option<&'static str> {
     match (label.class, kept_local) {

@@ -130,7 +130,10 @@ fn a_promoted_note_is_the_owners_own_and_an_undo_makes_it_what_it_was() {
             lines,
             [
                 "takes back the note n1: the oboe is in tune",
-                "notes n2: the oboe is in tune"
+                "notes n2: the oboe is in tune",
+                "its label is private, untrusted: its session had read text from outside: it is marked untrusted \
+                 everywhere",
+                "its label becomes private, clean: it goes to the trusted workspace as your word",
             ]
         ),
         other => panic!("{other:?}"),
