@@ -170,8 +170,8 @@ pub enum Memory {
     Sync(Sync),
     /// Show how a turn or an edit was decided, and where it is in Honcho
     Why {
-        /// A turn as SESSION/NUMBER, an edit as e7, or Honcho's id as a recall shows it, where the agent that wrote
-        /// it runs
+        /// A turn as SESSION/NUMBER, an edit as e7, an entry or a note as u1 or n4, or Honcho's id as a recall shows
+        /// it, where the agent that wrote it runs
         item: Item,
         #[command(flatten)]
         json: Json,
@@ -218,12 +218,22 @@ impl std::str::FromStr for Retry {
 #[derive(Debug, Clone)]
 pub enum Item {
     Ours(ItemId),
-    /// By Honcho's id.
+    /// By Honcho's id, or an entry's or a note's.
     Found(String),
 }
 
 /// Shortest id of Honcho's; a mistyped edit or turn is none.
 const HONCHO_ID_CHARS: usize = 21;
+
+/// Whether a text looks like an entry's or a note's id: u1, a2, n7, f3, u1-2.
+fn is_entry(text: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.strip_prefix(['u', 'a', 'n', 'f']);
+    number.is_some_and(|number| match number.split_once('-') {
+        Some((edit, place)) => digits(edit) && digits(place),
+        None => digits(number),
+    })
+}
 
 impl std::str::FromStr for Item {
     type Err = bxwire::ParseIdError;
@@ -234,6 +244,7 @@ impl std::str::FromStr for Item {
             Err(_) if text.len() >= HONCHO_ID_CHARS && text.chars().all(plain) => {
                 Ok(Self::Found(text.into()))
             }
+            Err(_) if is_entry(text) => Ok(Self::Found(text.into())),
             Err(error) => Err(error),
         }
     }

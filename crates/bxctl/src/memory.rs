@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bxcore::paths::Dirs;
 use bxwire::{
-    EditId, ItemId,
+    EditId,
     links::{
         control::{EditLine, MemoryFiles, Reply, Request, Why},
         memory_tools::{AskMemory, Reasoning, Recall},
@@ -310,13 +310,7 @@ fn recalled(reply: Reply, json: bool) -> Result<Exit, Failure> {
 /// # Errors
 /// When memoryd cannot answer.
 pub fn why(dirs: &Dirs, item: Item, json: bool) -> Result<Exit, Failure> {
-    let why = match item {
-        Item::Ours(item) => ask_why(dirs, item)?,
-        Item::Found(id) => match memoryd(dirs, &Request::MemoryWhyFound { id })? {
-            Reply::Why(why) => why,
-            _ => return Err(NOT_THE_ANSWER),
-        },
-    };
+    let why = ask_why(dirs, item)?;
     if json {
         out::print(&json_line(&why)?)?;
     } else {
@@ -329,8 +323,12 @@ pub fn why(dirs: &Dirs, item: Item, json: bool) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// When memoryd cannot answer.
-pub fn ask_why(dirs: &Dirs, item: ItemId) -> Result<Why, Failure> {
-    match memoryd(dirs, &Request::MemoryWhy { item })? {
+pub fn ask_why(dirs: &Dirs, item: Item) -> Result<Why, Failure> {
+    let request = match item {
+        Item::Ours(item) => Request::MemoryWhy { item },
+        Item::Found(id) => Request::MemoryWhyFound { id },
+    };
+    match memoryd(dirs, &request)? {
         Reply::Why(why) => Ok(why),
         _ => Err(NOT_THE_ANSWER),
     }

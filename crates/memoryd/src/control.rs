@@ -21,6 +21,7 @@ use bxwire::{
 use crate::{
     denied::Denied,
     edit::KeptLocal,
+    facts,
     logs::Logs,
     memory::Memory,
     recall::{Queries, Reader},
@@ -110,7 +111,7 @@ impl Service {
             Request::MemoryWhyFound { id } => {
                 // As a hit names it, with its source in front, or alone.
                 let honchos = id.rsplit_once(':').map_or(id.as_str(), |(_, id)| id);
-                match self.hooks.made(honchos) {
+                match self.of_ours(&id).or_else(|| self.hooks.made(honchos)) {
                     Some(item) => self.why(&item),
                     None => Refused::new(
                         "unknown-item",
@@ -123,6 +124,12 @@ impl Service {
             }
             Request::SessionDecide { session, decision } => self.hooks.decide(&session, decision),
         }
+    }
+
+    /// The edit behind an entry's or a note's id.
+    fn of_ours(&self, id: &str) -> Option<ItemId> {
+        let edit = self.store.with(|memory| facts::edit_of(memory, id));
+        edit.map(ItemId::Edit)
     }
 
     fn why(&self, item: &ItemId) -> Reply {
@@ -338,9 +345,12 @@ impl Service {
                 self.write(|memory, _, _, at| undo::forget(memory, &words, at))
             }
             "why" => {
-                return match one::<ItemId>(arguments) {
+                let named = one::<String>(arguments);
+                let item = named.and_then(|id| id.parse().ok().or_else(|| self.of_ours(&id)));
+                return match item {
                     Some(item) => told(self.hooks.why(&item)),
-                    None => "say what: an edit (why e3) or a turn (why SESSION/2)".into(),
+                    None => "say what: an edit (why e3), an entry or note (why n4) or a turn (why SESSION/2)"
+                        .into(),
                 };
             }
             "status" => {

@@ -5,11 +5,12 @@ use bxcore::{
     report::{self, Actionable as _},
     runbook,
 };
-use bxwire::{EditId, ItemId, Refused, log::Outcome};
+use bxwire::{EditId, ItemId, Refused, links::memory_tools::About, log::Outcome};
 
 use crate::{
     edit::{By, Edit, KeptLocal},
     logs::{Logs, Turn},
+    memory::Memory,
     store::Store,
 };
 
@@ -37,6 +38,21 @@ pub fn of(item: &ItemId, store: &Store, logs: &Logs) -> Result<Facts, Refused> {
             }
         },
     }
+}
+
+/// The edit that wrote what an entry's or a note's id stands for; of what is gone, the last one about it.
+#[must_use]
+pub fn edit_of(memory: &Memory, id: &str) -> Option<EditId> {
+    let contents = memory.contents();
+    let entries = [About::User, About::Agent]
+        .into_iter()
+        .filter_map(|about| contents.entry(about, id));
+    let standing = entries
+        .map(|entry| entry.edit)
+        .chain(contents.note(id).map(|note| note.edit));
+    let about_it = |edit: &&Edit| edit.changes.iter().any(|change| change.subject() == id);
+    let last = memory.edits().iter().rev().find(about_it);
+    standing.last().or(last.map(|edit| edit.id))
 }
 
 fn unknown(message: String) -> Refused {

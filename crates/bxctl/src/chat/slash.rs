@@ -4,6 +4,7 @@ use bxcore::paths::Dirs;
 use bxwire::{EditId, ItemId, links::turns::Request};
 
 use crate::{
+    commands::Item,
     failure::Failure,
     link, memory,
     out::{self, Paint},
@@ -76,16 +77,16 @@ pub(super) fn carry_out(command: Slash, dirs: &Dirs, show: &Show<'_>) -> Result<
         },
         Slash::Why(item) => {
             let item = match (item.as_str(), &show.session) {
-                ("", Some(session)) => ItemId::Turn {
+                ("", Some(session)) => Item::Ours(ItemId::Turn {
                     session: session.clone(),
                     turn: show.turn,
-                },
+                }),
                 ("", None) => {
                     return Err(Failure::Usage(
                         "name a turn or an edit, for example /why e3".into(),
                     ));
                 }
-                (item, _) => parsed::<ItemId>(item)?,
+                (item, _) => parsed::<Item>(item)?,
             };
             out::print(&memory::why_shown(&memory::ask_why(dirs, item)?))?;
         }

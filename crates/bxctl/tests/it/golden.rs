@@ -141,7 +141,9 @@ fn memory_show_log_and_why() {
             }
         }
         Request::MemoryWhy { item } if item.to_string() == "e1" => Reply::Why(why(item)),
-        Request::MemoryWhyFound { id } if id == "fleet:V1StGXR8_Z5jdHi6B-myT" => {
+        Request::MemoryWhyFound { id }
+            if ["fleet:V1StGXR8_Z5jdHi6B-myT", "u1"].contains(&id.as_str()) =>
+        {
             Reply::Why(why("e1".parse().expect("an edit")))
         }
         _ => Refused::new("unknown-item", "memory holds no such item").into(),
@@ -179,6 +181,7 @@ fn memory_show_log_and_why() {
         "memory-why-found",
         &["memory", "why", "fleet:V1StGXR8_Z5jdHi6B-myT"],
     );
+    golden(&world, "memory-why-entry", &["memory", "why", "u1"]);
     golden(
         &world,
         "memory-why-json",

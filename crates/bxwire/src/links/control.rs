@@ -52,7 +52,8 @@ pub enum Request {
     MemoryWhy {
         item: ItemId,
     },
-    /// What became of what Honcho has under this id, which a hit shows: `fleet:ID`, or the id alone.
+    /// What became of what Honcho has under this id, which a hit shows: `fleet:ID`, or the id alone. Also an
+    /// entry's or a note's id.
     MemoryWhyFound {
         id: String,
     },

@@ -125,6 +125,24 @@ fn why_tells_where_an_edit_and_a_turn_came_from_and_no_text() {
         );
         assert!(!facts.contains("canary"));
     }
+    // An entry's or a note's id names the edit that wrote it, or took it back.
+    world.done(&add("likes tea"));
+    for id in ["n1", "u2"] {
+        let Reply::Why(why) = world.control(Request::MemoryWhyFound { id: id.into() }) else {
+            panic!("no answer");
+        };
+        assert_eq!(why.item.to_string(), id.replace(['n', 'u'], "e"));
+    }
+    world.control(Request::MemoryUndo {
+        edit: "e2".parse().unwrap(),
+        confirm: true,
+    });
+    let Reply::Why(why) = world.control(Request::MemoryWhyFound { id: "u2".into() }) else {
+        panic!("no answer");
+    };
+    assert_eq!(why.item.to_string(), "e3");
+    let never = Request::MemoryWhyFound { id: "n9".into() };
+    assert!(matches!(world.control(never), Reply::Refused(_)));
     let item = "e7".parse().unwrap();
     assert!(matches!(
         world.control(Request::MemoryWhy { item }),
@@ -178,6 +196,7 @@ fn the_owner_commands_memory_from_a_chat_and_nobody_else_does() {
     assert!(owner("forget", "zebra").contains("no entry fits"));
     assert!(owner("forget", "the fence").contains("takes back the note n2"));
     assert!(owner("why", "e2").contains("label: private, clean"));
+    assert!(owner("why", "n2").contains("changes: n2"));
     assert!(owner("why", "").contains("why e3"));
     assert!(owner("status", "").contains("nothing to report"));
     assert!(owner("dance", "").contains("undo, forget, why and status"));
