@@ -115,8 +115,12 @@ impl Outbox {
             Request::Conclude { .. } => vec![1],
             _ => vec![0],
         };
-        if ids.len() != wanted.iter().sum::<usize>() {
-            // An answer that does not fit the request is none.
+        let distinct: BTreeSet<_> = ids.iter().collect();
+        let new = distinct.len() == ids.len() && !ids.iter().any(|id| self.ledger.knows(id));
+        let fits = ids.iter().all(|id| naming::is_name(id)) && new;
+        if ids.len() != wanted.iter().sum::<usize>() || !fits {
+            // An answer that does not fit the request is none. An id that is something else's would have that
+            // taken back in its stead.
             let failure = Failure::Unknown {
                 kind: "an answer that does not fit",
                 status: None,
