@@ -1,10 +1,10 @@
-//! Opens a file of the state, and nothing that only has its name: a link is not followed, and a FIFO or a device
-//! neither holds up a start nor is written to. Used by `append` and `daemon`.
+//! Opens a file of the state, and nothing that only has its name: a link is not followed, a file that has another
+//! name too is not touched, and a FIFO or a device neither holds up a start nor is written to. Used by `append` and `daemon`.
 
 use std::{
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -13,15 +13,19 @@ use rustix::{fs::OFlags, io::Errno};
 /// Opens as `options` say.
 ///
 /// # Errors
-/// Any I/O error, and what is there being no plain file.
+/// Any I/O error, and what is there being no plain file, or one that is somewhere else as well.
 pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     // Without NONBLOCK, opening a FIFO waits until somebody opens its other end. A plain file knows no waiting.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
     let not_plain = || Err(io::Error::other("it is not a plain file"));
     match options.custom_flags(flags).open(path) {
-        Ok(file) if file.metadata()?.is_file() => Ok(file),
-        Ok(_) => not_plain(),
+        Ok(file) => match file.metadata()? {
+            found if !found.is_file() => not_plain(),
+            // Its unfinished last line would be cut off, and lines added, there too.
+            found if found.nlink() > 1 => Err(io::Error::other("it has another name too")),
+            _ => Ok(file),
+        },
         // A socket, or a FIFO that nobody reads.
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => not_plain(),
         Err(error) => Err(error),
@@ -77,6 +81,17 @@ mod tests {
             AppendFile::open(path, 0o600, |_, _| Ok(())).unwrap_err()
         });
         assert!(actionable(&error).contains("not a plain file"));
+    }
+
+    #[test]
+    fn a_file_with_another_name_is_left_as_it_is() {
+        let folder = folder();
+        let (victim, path) = (folder.path().join("victim"), folder.path().join("lines"));
+        std::fs::write(&victim, "without an end").unwrap();
+        std::fs::hard_link(&victim, &path).unwrap();
+        let error = AppendFile::open(&path, 0o600, |_, _| Ok(())).unwrap_err();
+        assert!(actionable(&error).contains("another name"), "{error:?}");
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "without an end");
     }
 
     #[test]
