@@ -3,7 +3,10 @@
 //! `docs/threats.md` names each by its number.
 #![allow(clippy::tests_outside_test_module)]
 
+mod honcho;
+mod hostile;
 mod labels;
+mod machine;
 mod memory;
 mod planted;
 mod relay;

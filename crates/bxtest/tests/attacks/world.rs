@@ -275,10 +275,15 @@ impl World {
         why.facts.iter().any(|(fact, _)| fact == "decided")
     }
 
+    /// A turn that need never be decided.
+    pub fn forget(&mut self, item: &ItemId) {
+        self.turns.retain(|(_, kept)| kept != item);
+    }
+
     /// Waits until all that was said and edited is decided, and nothing waits or is in doubt.
     pub fn settle(&self) {
         for (at, item) in &self.turns {
-            wait_for("a decision on a turn", || {
+            wait_for(&format!("a decision on turn {item}"), || {
                 self.is_decided(*at, item).then_some(())
             });
         }
