@@ -187,8 +187,9 @@ impl Running<'_> {
                 let source = match &arguments {
                     FactsOp::Search { .. } => "facts search",
                     FactsOp::Snapshot { .. } => "facts snapshot",
-                    FactsOp::Profile {} => "facts profile",
+                    FactsOp::Profile { .. } => "facts profile",
                     FactsOp::Conclude { .. } => "facts conclude",
+                    FactsOp::Forget { .. } => "facts forget",
                 };
                 let caller = self.caller();
                 self.memory(tool, source, &Request::Facts { caller, arguments }, say)

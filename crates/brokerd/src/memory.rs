@@ -101,7 +101,10 @@ impl Memory {
                 true,
                 Request::Memory { .. }
                 | Request::Facts {
-                    arguments: FactsOp::Conclude { .. },
+                    arguments:
+                        FactsOp::Conclude { .. }
+                        | FactsOp::Forget { .. }
+                        | FactsOp::Profile { card: Some(_) },
                     ..
                 },
             ) => ", and whether the change was made is not known",

@@ -65,8 +65,8 @@ impl Name {
                 "Asks what all that was said and noted adds up to; slow (up to minutes), so recall first."
             }
             Self::Facts => {
-                "What was concluded about the owner: search, snapshot (all of it), profile (the card), or \
-                 conclude (keep a fact)."
+                "What was concluded about the owner: search, snapshot (all of it), profile (the card; with `card`, \
+                 replaces it), conclude (keep a fact), forget (delete one)."
             }
             Self::ReadFile => "Reads a text file; the path starts with the name of a root.",
             Self::ListFiles => "Lists a folder; without a path, the roots.",
@@ -118,10 +118,12 @@ impl Name {
             ),
             Self::Facts => (
                 json!({
-                    "op": {"type": "string", "enum": ["search", "snapshot", "profile", "conclude"]},
+                    "op": {"type": "string", "enum": ["search", "snapshot", "profile", "conclude", "forget"]},
                     "query": {"type": "string", "description": "search, snapshot"},
                     "k": {"type": "integer", "minimum": 1, "maximum": 20, "description": "search: facts wanted"},
-                    "text": {"type": "string", "description": "conclude: one fact"}
+                    "text": {"type": "string", "description": "conclude: one fact"},
+                    "id": {"type": "string", "description": "forget: as search shows it"},
+                    "card": {"type": "array", "items": {"type": "string"}, "description": "profile: all new lines"}
                 }),
                 json!(["op"]),
             ),

@@ -35,6 +35,28 @@ pub enum Denied {
         "not done: only the owner's own turns conclude about the owner, and this one is not known to be the owner's"
     )]
     FactNotOwner,
+    #[error(
+        "not done: the owner excluded this turn's speaker or channel, and nothing of it reaches Honcho"
+    )]
+    FactExcluded,
+    #[error("not done: no fact about the owner has that id; `search` shows ids")]
+    FactUnknown,
+    #[error("not done: that is not a fact about the owner")]
+    FactOfAnother,
+    #[error("not done: {0} is forgotten already")]
+    FactForgotten(String),
+    #[error(
+        "not done: Honcho does not answer now, and what it holds is read first; try again later"
+    )]
+    HonchoAway,
+    #[error("not done: another change of the card is on its way; try again in a moment")]
+    CardBusy,
+    #[error(
+        "not done: the card has at most {lines} lines and {chars} characters; keep what matters most"
+    )]
+    CardTooLong { lines: usize, chars: usize },
+    #[error("{0} cannot be undone: the fact held a secret, so its text was not kept")]
+    NotKept(EditId),
     #[error("not done: rule `{0}` sees a secret in the text; memory keeps no keys or passwords")]
     Secret(&'static str),
     #[error("not done: there is no text")]
@@ -110,9 +132,11 @@ impl Denied {
     pub fn entry(&self) -> Runbook {
         match self {
             Self::Held(_) | Self::Unreadable(..) => runbook::HAND_EDIT_HELD,
-            Self::UnknownEdit(_) | Self::AlreadyUndone { .. } | Self::ChangedSince { .. } => {
-                runbook::UNDO_REFUSED
-            }
+            Self::UnknownEdit(_)
+            | Self::AlreadyUndone { .. }
+            | Self::ChangedSince { .. }
+            | Self::NotKept(_) => runbook::UNDO_REFUSED,
+            Self::HonchoAway => runbook::HONCHO_UNREACHABLE,
             _ => runbook::MEMORY_WRITE_REFUSED,
         }
     }

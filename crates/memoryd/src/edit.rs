@@ -12,7 +12,7 @@ pub struct Edit {
     pub at: String,
     pub by: By,
     /// What was asked for, in a fixed word: `add`, `replace`, `remove`, `note`, `consolidate`, `conclude`,
-    /// `promote`, `undo`, `accept`.
+    /// `forget`, `profile`, `promote`, `undo`, `accept`.
     pub what: String,
     pub changes: Vec<Change>,
     /// The edit this one undoes.
@@ -106,6 +106,63 @@ pub enum Change {
         note: String,
         text: String,
     },
+    /// A fact that Honcho had concluded about the owner is to be deleted there. `id` is Honcho's; the text is empty
+    /// when it was not to be kept.
+    Forgot {
+        fact: String,
+        id: String,
+        text: String,
+        /// The session that Honcho concluded it from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<SessionId>,
+    },
+    /// The reverse of `Forgot`.
+    Restored {
+        fact: String,
+        id: String,
+        text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<SessionId>,
+    },
+    /// The owner's peer card was replaced. `card` stays the same through undo and redo.
+    Carded {
+        card: String,
+        before: Card,
+        after: Card,
+    },
+}
+
+/// The owner's peer card, as it was or is to be.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Card {
+    pub lines: Vec<String>,
+    /// The session that wrote it, if it was one of this agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<SessionId>,
+}
+
+impl Card {
+    /// A card that Honcho holds; the edits tell which of them wrote it, if one did.
+    #[must_use]
+    pub fn held(lines: Vec<String>, edits: &[Edit]) -> Self {
+        let changes = edits.iter().rev().flat_map(|edit| &edit.changes);
+        let mut cards = changes.filter_map(|change| match change {
+            Change::Carded { after, .. } => Some(after),
+            _ => None,
+        });
+        let known = cards.find(|card| card.lines == lines);
+        let from = known.and_then(|card| card.from.clone());
+        Self { lines, from }
+    }
+
+    /// On one line, for a person.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self.lines.as_slice() {
+            [] => "(empty)".into(),
+            lines => lines.join(" / "),
+        }
+    }
 }
 
 impl Change {
@@ -130,10 +187,41 @@ impl Change {
             Self::MovedBack { about, entry, text } => Self::Moved { about, entry, text },
             Self::Noted { note, text } => Self::Unnoted { note, text },
             Self::Unnoted { note, text } => Self::Noted { note, text },
+            Self::Forgot {
+                fact,
+                id,
+                text,
+                from,
+            } => Self::Restored {
+                fact,
+                id,
+                text,
+                from,
+            },
+            Self::Restored {
+                fact,
+                id,
+                text,
+                from,
+            } => Self::Forgot {
+                fact,
+                id,
+                text,
+                from,
+            },
+            Self::Carded {
+                card,
+                before,
+                after,
+            } => Self::Carded {
+                card,
+                before: after,
+                after: before,
+            },
         }
     }
 
-    /// The entry or note it is about.
+    /// The entry, note, fact or card it is about.
     #[must_use]
     pub fn subject(&self) -> &str {
         match self {
@@ -143,6 +231,8 @@ impl Change {
             | Self::Moved { entry, .. }
             | Self::MovedBack { entry, .. } => entry,
             Self::Noted { note, .. } | Self::Unnoted { note, .. } => note,
+            Self::Forgot { fact, .. } | Self::Restored { fact, .. } => fact,
+            Self::Carded { card, .. } => card,
         }
     }
 }
@@ -199,6 +289,26 @@ mod tests {
             Change::Unnoted {
                 note: "n1".into(),
                 text: text(),
+            },
+            Change::Forgot {
+                fact: "d1".into(),
+                id: "x".into(),
+                text: text(),
+                from: None,
+            },
+            Change::Restored {
+                fact: "d1".into(),
+                id: "x".into(),
+                text: text(),
+                from: None,
+            },
+            Change::Carded {
+                card: "c1".into(),
+                before: Card::default(),
+                after: Card {
+                    lines: vec![text()],
+                    from: None,
+                },
             },
         ];
         for change in all {

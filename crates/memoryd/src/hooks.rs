@@ -9,7 +9,7 @@ use bxwire::{
     links::control::{self, OwnerDecision, SyncAction, Why},
 };
 
-use crate::{edit::Edit, facts, logs::Logs, store::Store};
+use crate::{denied::Denied, edit::Edit, facts, logs::Logs, store::Store};
 
 /// The Honcho half, as the local half sees it.
 pub trait SyncHooks: Send + Sync {
@@ -29,6 +29,16 @@ pub trait SyncHooks: Send + Sync {
     fn why(&self, item: &ItemId) -> control::Reply;
     /// The item that made what Honcho has under this id.
     fn made(&self, id: &str) -> Option<ItemId>;
+    /// The entry, note or fact whose conclusion Honcho has under this id.
+    ///
+    /// # Errors
+    /// [`Denied`]: nobody can say now.
+    fn slot(&self, id: &str) -> Result<Option<String>, Denied>;
+    /// The edit whose card is the last to be sent and was not yet.
+    ///
+    /// # Errors
+    /// [`Denied`]: nobody can say now.
+    fn card_open(&self) -> Result<Option<ItemId>, Denied>;
     fn decide(&self, session: &SessionId, decision: OwnerDecision) -> control::Reply;
     /// Ends within a second or two; called once.
     fn stop(&self);
@@ -88,6 +98,14 @@ impl SyncHooks for NoHoncho {
 
     fn made(&self, _: &str) -> Option<ItemId> {
         None
+    }
+
+    fn slot(&self, _: &str) -> Result<Option<String>, Denied> {
+        Ok(None)
+    }
+
+    fn card_open(&self) -> Result<Option<ItemId>, Denied> {
+        Ok(None)
     }
 
     fn decide(&self, _: &SessionId, _: OwnerDecision) -> control::Reply {

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bxwire::{EditId, Label, links::memory_tools::About};
+use bxwire::{EditId, Label, SessionId, links::memory_tools::About};
 
-use crate::edit::{By, Change, Edit, FileChange, KeptLocal};
+use crate::edit::{By, Card, Change, Edit, FileChange, KeptLocal};
 
 /// The file about the owner, under `memory/`.
 pub const USER_FILE: &str = "user.md";
@@ -62,6 +62,21 @@ pub struct Contents {
     notes: Vec<Note>,
     /// Notes taken back, so that a redo gives them their own session, time and label again.
     gone: BTreeMap<String, Note>,
+    /// Facts of Honcho's own that were ever forgotten.
+    forgotten: BTreeMap<String, Forgotten>,
+    /// The owner's card, as the last edit of it left it.
+    card: Option<(EditId, Card)>,
+}
+
+/// A fact of Honcho's own that was forgotten, and perhaps brought back since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forgotten {
+    /// Honcho's id of what it had concluded.
+    pub id: String,
+    pub text: String,
+    pub from: Option<SessionId>,
+    /// It was brought back.
+    pub back: bool,
 }
 
 impl Contents {
@@ -87,6 +102,17 @@ impl Contents {
     #[must_use]
     pub fn note(&self, id: &str) -> Option<&Note> {
         self.notes.iter().find(|note| note.id == id)
+    }
+
+    /// Facts of Honcho's own that were ever forgotten, by their ids here.
+    pub fn forgotten(&self) -> impl Iterator<Item = (&str, &Forgotten)> {
+        self.forgotten.iter().map(|(id, fact)| (id.as_str(), fact))
+    }
+
+    /// The last edit of the owner's card.
+    #[must_use]
+    pub fn carded(&self) -> Option<EditId> {
+        self.card.as_ref().map(|(edit, _)| *edit)
     }
 
     /// Characters of identity, ids not counted.
@@ -143,8 +169,60 @@ impl Contents {
                 let taken = self.take_note(note, text)?;
                 self.gone.insert(note.clone(), taken);
             }
+            Change::Forgot {
+                fact,
+                id,
+                text,
+                from,
+            } => {
+                self.fact_is(fact, text, true)?;
+                let forgotten = Forgotten {
+                    id: id.clone(),
+                    text: text.clone(),
+                    from: from.clone(),
+                    back: false,
+                };
+                self.forgotten.insert(fact.clone(), forgotten);
+            }
+            Change::Restored { fact, text, .. } => {
+                self.fact_is(fact, text, false)?;
+                if let Some(known) = self.forgotten.get_mut(fact) {
+                    known.back = true;
+                }
+            }
+            Change::Carded { before, after, .. } => {
+                let now = self.card.as_ref().map(|(_, card)| card);
+                // Honcho changes the card too, so only an undo is about what memory left there.
+                if edit.undoes.is_some() && now.is_some_and(|now| now.lines != before.lines) {
+                    return Err(Misfit {
+                        subject: "the owner's card".into(),
+                        wanted: Some(before.shown()),
+                        found: now.map(Card::shown),
+                    });
+                }
+                self.card = Some((edit.id, after.clone()));
+            }
         }
         Ok(())
+    }
+
+    /// Whether a fact of Honcho's own is there, as far as memory knows: one never heard of is.
+    fn fact_is(&self, fact: &str, text: &str, there: bool) -> Result<(), Misfit> {
+        let known = self.forgotten.get(fact);
+        let fits = match known {
+            None => there,
+            Some(known) => known.back == there && known.text == text,
+        };
+        match fits {
+            true => Ok(()),
+            false => Err(Misfit {
+                subject: fact.into(),
+                wanted: there.then(|| text.into()),
+                found: known
+                    .filter(|known| known.back)
+                    .map(|known| known.text.clone()),
+            }),
+        }
     }
 
     fn absent(&self, id: &str) -> Result<(), Misfit> {
@@ -254,7 +332,11 @@ impl Contents {
                 | Change::Dropped { about, .. }
                 | Change::Moved { about, .. }
                 | Change::MovedBack { about, .. } => Some(*about),
-                Change::Noted { .. } | Change::Unnoted { .. } => None,
+                Change::Noted { .. }
+                | Change::Unnoted { .. }
+                | Change::Forgot { .. }
+                | Change::Restored { .. }
+                | Change::Carded { .. } => None,
             };
             files.extend(about.map(|about| identity_file(about).to_owned()));
             let note = self.note(change.subject());
@@ -294,6 +376,18 @@ pub fn new_id(letter: char, edit: EditId, place: usize) -> String {
 
 /// The letter of a note that is a fact about the owner; any other note's is `n`.
 pub const FACT_LETTER: char = 'f';
+
+/// The letter of a fact of Honcho's own that was forgotten.
+pub const FORGOTTEN_LETTER: char = 'd';
+
+/// The letter of a replacement of the owner's card.
+pub const CARD_LETTER: char = 'c';
+
+/// Whether an id is that of a fact of Honcho's own.
+#[must_use]
+pub fn is_forgotten(id: &str) -> bool {
+    id.starts_with(FORGOTTEN_LETTER)
+}
 
 /// Whether an id is that of a fact about the owner.
 #[must_use]
@@ -396,8 +490,16 @@ impl Memory {
         if let Some(undoes) = edit.undoes {
             self.undos.entry(undoes).or_default().push(edit.id);
         }
-        let identity =
-            |change: &Change| !matches!(change, Change::Noted { .. } | Change::Unnoted { .. });
+        let identity = |change: &Change| {
+            !matches!(
+                change,
+                Change::Noted { .. }
+                    | Change::Unnoted { .. }
+                    | Change::Forgot { .. }
+                    | Change::Restored { .. }
+                    | Change::Carded { .. }
+            )
+        };
         if edit.by == (By::Owner {}) && edit.changes.iter().any(identity) {
             self.owner_changes += 1;
         }

@@ -186,6 +186,23 @@ pub fn plan(
     Ok(edit)
 }
 
+/// Whether a call may write what is known about the owner: the owner's turn, in a clean session that is not secret.
+///
+/// # Errors
+/// [`Denied`], saying which of these it is not.
+pub fn may_write_facts(caller: &Caller, rules: &Rules) -> Result<(), Denied> {
+    if caller.label.class == Class::Secret {
+        return Err(Denied::FactSecret);
+    }
+    if caller.label.is_untrusted() {
+        return Err(Denied::FactUntrusted);
+    }
+    if !rules.is_owner(caller.speaker.as_ref()) {
+        return Err(Denied::FactNotOwner);
+    }
+    Ok(())
+}
+
 /// The note about the owner that `facts conclude` becomes.
 ///
 /// # Errors
@@ -198,15 +215,7 @@ pub fn conclude(
     refuser: &Refuser,
     at: &str,
 ) -> Result<Edit, Denied> {
-    if caller.label.class == Class::Secret {
-        return Err(Denied::FactSecret);
-    }
-    if caller.label.is_untrusted() {
-        return Err(Denied::FactUntrusted);
-    }
-    if !rules.is_owner(caller.speaker.as_ref()) {
-        return Err(Denied::FactNotOwner);
-    }
+    may_write_facts(caller, rules)?;
     let id = memory.next_id();
     let screened = screen(text, refuser)?;
     let facts = memory.contents().notes().iter();

@@ -35,7 +35,10 @@ pub fn of_memory(memory: &Memory) -> Vec<HeldBack> {
             Change::Added { entry, text, .. }
             | Change::Replaced {
                 entry, after: text, ..
-            } => (contents.text_of(entry) == Some(text)).then_some(text),
+            } => (contents.text_of(entry) == Some(text)).then(|| text.clone()),
+            Change::Carded { after, .. } => {
+                (contents.carded() == Some(edit.id)).then(|| after.shown())
+            }
             _ => None,
         })?;
         Some(HeldBack {
@@ -43,7 +46,7 @@ pub fn of_memory(memory: &Memory) -> Vec<HeldBack> {
             at: Some(edit.at.clone()),
             cause: cause.into(),
             note: None,
-            text: Some(neutralise(standing, TEXT_CHARS_MAX)),
+            text: Some(neutralise(&standing, TEXT_CHARS_MAX)),
         })
     });
     notes.chain(entries).collect()

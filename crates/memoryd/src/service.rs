@@ -357,13 +357,19 @@ impl Service {
                     plan::conclude(memory, text, caller, rules, refuser, at)
                 })
             }
+            (Err(Refusal::Writes), tools::FactsOp::Forget { id }) => {
+                self.forget_fact(caller, reader, id)
+            }
+            (Err(Refusal::Writes), tools::FactsOp::Profile { card: Some(lines) }) => {
+                self.replace_card(caller, reader, lines)
+            }
             (Err(Refusal::Writes), _) => Refused::new("bad-request", "it does not write").into(),
             (Err(Refusal::Denied(text)), _) => tools::Reply::Denied { text },
         }
     }
 
     /// Makes an edit for a tool.
-    fn written(
+    pub(crate) fn written(
         &self,
         plan: impl FnOnce(&Memory, &Rules, &Refuser, &str) -> Result<Edit, Denied>,
     ) -> tools::Reply {
@@ -431,7 +437,7 @@ pub(crate) enum RecallError {
     Index(IndexError),
 }
 
-fn denied_reply(denied: &Denied) -> tools::Reply {
+pub(crate) fn denied_reply(denied: &Denied) -> tools::Reply {
     tools::Reply::Denied {
         text: denied.to_string(),
     }

@@ -19,6 +19,11 @@ pub fn undo(memory: &Memory, target: EditId, rules: &Rules, at: &str) -> Result<
     if let Some(by) = memory.undone_by(target) {
         return Err(Denied::AlreadyUndone { edit: target, by });
     }
+    let not_kept =
+        |change: &Change| matches!(change, Change::Forgot { text, .. } if text.is_empty());
+    if undone.changes.iter().any(not_kept) {
+        return Err(Denied::NotKept(target));
+    }
     let edit = Edit {
         id: memory.next_id(),
         at: at.into(),

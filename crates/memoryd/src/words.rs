@@ -54,6 +54,14 @@ fn happened(change: &Change) -> String {
         Change::Noted { .. } if is_fact(id) => format!("kept as {id}, a fact about the owner"),
         Change::Noted { .. } => format!("noted as {id}"),
         Change::Unnoted { .. } => format!("took back the note {id}"),
+        Change::Forgot { text, .. } if text.is_empty() => {
+            format!(
+                "forgot {id}; it held a secret, so its text is not kept and it cannot be undone"
+            )
+        }
+        Change::Forgot { .. } => format!("forgot {id}, a fact about the owner"),
+        Change::Restored { .. } => format!("brought back {id}, a fact about the owner"),
+        Change::Carded { .. } => "replaced the owner's card".into(),
     }
 }
 
@@ -70,6 +78,19 @@ pub fn lines(edit: &Edit) -> Vec<String> {
             Change::MovedBack { text, .. } => format!("moves {id} back from the notes: {text}"),
             Change::Noted { text, .. } => format!("notes {id}: {text}"),
             Change::Unnoted { text, .. } => format!("takes back the note {id}: {text}"),
+            Change::Forgot { text, .. } => format!("forgets {id}, which Honcho concluded: {text}"),
+            Change::Restored { text, .. } => {
+                format!(
+                    "brings back {id}; what Honcho has deleted is written again as an explicit fact: {text}"
+                )
+            }
+            Change::Carded { before, after, .. } => {
+                format!(
+                    "replaces the owner's card: {} → {}",
+                    before.shown(),
+                    after.shown()
+                )
+            }
         }
     };
     edit.changes.iter().map(line).collect()
@@ -129,9 +150,16 @@ fn changed(edit: &Edit) -> String {
 
 fn signed(change: &Change) -> String {
     match change {
-        Change::Added { text, .. } | Change::Noted { text, .. } => format!("+ {text}"),
-        Change::Dropped { text, .. } | Change::Unnoted { text, .. } => format!("- {text}"),
+        Change::Added { text, .. } | Change::Noted { text, .. } | Change::Restored { text, .. } => {
+            format!("+ {text}")
+        }
+        Change::Dropped { text, .. }
+        | Change::Unnoted { text, .. }
+        | Change::Forgot { text, .. } => format!("- {text}"),
         Change::Replaced { before, after, .. } => format!("- {before}; + {after}"),
+        Change::Carded { before, after, .. } => {
+            format!("- {}; + {}", before.shown(), after.shown())
+        }
         Change::Moved { text, .. } => format!("to the notes: {text}"),
         Change::MovedBack { text, .. } => format!("back from the notes: {text}"),
     }

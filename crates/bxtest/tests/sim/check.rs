@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bxwire::{Class, EditId, ItemId, Label, SessionId, log};
+use memoryd::edit::Change;
 use memoryd::sync::{
     config::Role,
     decide::SkipReason,
@@ -11,7 +12,10 @@ use memoryd::sync::{
     outbox::Outbox,
 };
 
-use crate::world::{COMMON, World};
+use crate::{
+    honcho::DERIVED,
+    world::{COMMON, World},
+};
 
 impl World {
     /// After every step.
@@ -92,8 +96,8 @@ impl World {
             }
         }
         for conclusion in &self.honcho.spaces[&Role::Trusted].conclusions {
-            if conclusion.content == COMMON {
-                continue; // Whose it is, the ledger says: `check_ids`.
+            if conclusion.content == COMMON || conclusion.content.starts_with(DERIVED) {
+                continue; // Whose it is, the ledger says: `check_ids`; Honcho's own are nobody's.
             }
             let truth = self.truth_of(&ItemId::Edit(edit_of(&conclusion.content)));
             assert!(
@@ -102,7 +106,17 @@ impl World {
                 conclusion.content
             );
         }
+        for line in &self.honcho.spaces[&Role::Trusted].card {
+            if let Some(id) = line.strip_prefix("card of ") {
+                let truth = self.truth_of(&id.parse().expect("an edit"));
+                assert!(
+                    truth.class < Class::Secret && !truth.is_untrusted(),
+                    "`{line}` is on the card"
+                );
+            }
+        }
         for role in [Role::Untrusted, Role::Fleet] {
+            assert!(self.honcho.spaces[&role].card.is_empty());
             assert!(self.honcho.spaces[&role].conclusions.is_empty());
         }
     }
@@ -192,6 +206,8 @@ impl World {
         self.check_order();
         self.check_ids(ledger);
         self.check_undone(outbox);
+        self.check_forgotten(outbox);
+        self.check_card(ledger);
         self.check_health();
     }
 
@@ -244,6 +260,7 @@ impl World {
                     role: Role::Trusted,
                     ..
                 } | Step::Conclude { .. }
+                    | Step::Card { .. }
             );
             assert!(
                 !trusted || (!truth.is_untrusted() && truth.class < Class::Secret),
@@ -292,7 +309,8 @@ impl World {
             })
         };
         for found in &self.honcho.spaces[&Role::Trusted].conclusions {
-            if found.deleted || found.content == COMMON || !settled(&found.id) {
+            let derived = found.content.starts_with(DERIVED);
+            if found.deleted || found.content == COMMON || derived || !settled(&found.id) {
                 continue;
             }
             let id = edit_of(&found.content);
@@ -314,6 +332,70 @@ impl World {
                 found.content
             );
         }
+    }
+
+    /// What Honcho concluded and was forgotten is gone, and what was brought back is there once, unless a step
+    /// about it is shown as failed, withdrawn or in doubt.
+    fn check_forgotten(&self, outbox: &Outbox) {
+        let ledger = outbox.ledger();
+        let mut facts = BTreeMap::new();
+        for change in self.edits.iter().flat_map(|edit| &edit.changes) {
+            match change {
+                Change::Forgot { fact, text, .. } => facts.insert(fact, (text, 0)),
+                Change::Restored { fact, text, .. } => facts.insert(fact, (text, 1)),
+                _ => None,
+            };
+        }
+        for (fact, (text, want)) in facts {
+            let about = |step: &Step| match step {
+                Step::Forget { slot, .. } | Step::Conclude { slot, .. } => slot == fact,
+                Step::Unconclude { of } => matches!(ledger.step(of),
+                    Some(Step::Conclude { slot, .. }) if slot == fact),
+                _ => false,
+            };
+            let settled = ledger.entries().all(|entry| {
+                let steps = entry.decided.steps.iter().zip(&entry.states);
+                steps.into_iter().all(|(step, state)| {
+                    !about(step) || matches!(state, StepState::Sent { .. } | StepState::Cancelled)
+                })
+            });
+            // Of an excluded source Honcho is told nothing.
+            let want = match ledger.maker(fact) {
+                Some(_) => want,
+                None => 1,
+            };
+            let found = &self.honcho.spaces[&Role::Trusted].conclusions;
+            let there = found
+                .iter()
+                .filter(|found| !found.deleted && found.content == *text)
+                .count();
+            assert!(!settled || there == want, "{fact} is there {there} times");
+        }
+    }
+
+    /// The card is the last one that was sent, or one after it of which nobody knows whether it arrived.
+    fn check_card(&self, ledger: &Ledger) {
+        let mut may = vec![Vec::new()];
+        for entry in ledger.entries() {
+            let steps = entry.decided.steps.iter().zip(&entry.states);
+            for (step, state) in steps {
+                let (Step::Card { change, .. }, ItemId::Edit(id)) = (step, &entry.decided.item)
+                else {
+                    continue;
+                };
+                let edit = self.edits.iter().find(|edit| edit.id == *id);
+                let change = edit.and_then(|edit| edit.changes.get(*change));
+                let card = change.and_then(memoryd::sync::prepare::new_card);
+                let card = card.expect("a card").to_vec();
+                match state {
+                    StepState::Sent { .. } => may = vec![card],
+                    StepState::Failed { .. } | StepState::Withdrawn => may.push(card),
+                    _ => {}
+                }
+            }
+        }
+        let card = &self.honcho.spaces[&Role::Trusted].card;
+        assert!(may.contains(card), "the card is {card:?} and not {may:?}");
     }
 
     /// No id of Honcho's stands for two steps.
@@ -441,6 +523,12 @@ impl Coverage {
             SkipReason::SecretText,
         ] {
             assert!(self.skipped.contains_key(&reason), "{reason:?}: {self:?}");
+        }
+        for what in ["fact forgotten", "card replaced", "undo refused"] {
+            assert!(
+                self.happened.get(what).is_some_and(|count| *count >= 20),
+                "{what}: {self:?}"
+            );
         }
         assert!(self.faults.len() >= 10, "{self:?}");
         assert!(self.happened.len() >= 8, "{self:?}");

@@ -16,6 +16,9 @@ use crate::random::Random;
 /// longest stall that were measured, together.
 const LATE_MS_MAX: u64 = 13_000;
 
+/// How the text of what Honcho concluded itself begins.
+pub const DERIVED: &str = "derived as";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     pub id: String,
@@ -29,6 +32,8 @@ pub struct Conclusion {
     pub peer: String,
     pub content: String,
     pub deleted: bool,
+    /// Honcho made it itself.
+    pub derived: bool,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +44,8 @@ pub struct Space {
     /// Members and messages of each session.
     pub sessions: BTreeMap<String, (BTreeSet<String>, Vec<Stored>)>,
     pub conclusions: Vec<Conclusion>,
+    /// The owner's card.
+    pub card: Vec<String>,
 }
 
 impl Space {
@@ -285,6 +292,7 @@ impl Honcho {
                     peer: peer.clone(),
                     content: content.clone(),
                     deleted: false,
+                    derived: false,
                 });
                 Answer::Created(vec![new_id])
             }
@@ -318,6 +326,11 @@ impl Honcho {
                 }
                 Answer::Created(Vec::new())
             }
+            Request::SetCard { peer, lines, .. } => {
+                assert!(space.peers.contains(peer), "a card of no peer");
+                space.card = lines.clone();
+                Answer::Done
+            }
             Request::Queue { .. } => Answer::Queue(Queue {
                 pending: 0,
                 derives,
@@ -329,6 +342,29 @@ impl Honcho {
                 Answer::Conclusions(space.standing(|found| found.peer == *peer))
             }
         })
+    }
+
+    /// Honcho concludes something about the owner from a session of the trusted workspace.
+    pub fn derive(&mut self, random: &mut Random) {
+        let space = &self.spaces[&Role::Trusted];
+        let sessions: Vec<_> = space
+            .sessions
+            .iter()
+            .filter(|(_, (_, stored))| !stored.is_empty())
+            .map(|(session, _)| session.clone())
+            .collect();
+        if sessions.is_empty() {
+            return;
+        }
+        let id = self.id();
+        self.space(Role::Trusted).conclusions.push(Conclusion {
+            content: format!("{DERIVED} {id}"),
+            id,
+            session: random.pick(&sessions).clone(),
+            peer: "owner".into(),
+            deleted: false,
+            derived: true,
+        });
     }
 
     fn space(&mut self, role: Role) -> &mut Space {

@@ -12,21 +12,29 @@ use bxwire::{
     log::{self, Body, Outcome as TurnOutcome, Record},
 };
 use memoryd::{
-    edit::{By, Change, Edit},
+    edit::{By, Card, Change, Edit},
     logs::{Cursor, Turn},
+    memory::Memory,
     sync::{
-        config::HonchoConfig,
+        config::{HonchoConfig, Role},
         ledger::{self, Ledger, Line},
+        naming,
         outbox::{LoadError, Outbox, Outcome, Task},
         request::Request,
         texts,
     },
 };
 
-use crate::{honcho::Honcho, random::Random};
+use crate::{
+    honcho::{DERIVED, Honcho},
+    random::Random,
+};
 
 /// Sessions at once.
 const SESSIONS: u8 = 4;
+
+/// The session that stays clean for longest.
+const CALM: usize = 0;
 
 /// What several notes say, word for word.
 pub const COMMON: &str = "a note like another";
@@ -65,6 +73,8 @@ pub struct World {
     cursors: HashMap<SessionId, Cursor>,
     /// The journal, durable, and what was true of the session at each edit.
     pub edits: Vec<Edit>,
+    /// What they add up to.
+    memory: Memory,
     pub edit_truth: HashMap<EditId, Label>,
     /// Entries in identity and notes, so that an undo has something to undo.
     undone: std::collections::BTreeSet<EditId>,
@@ -120,6 +130,7 @@ impl World {
             ledger_disk_full: false,
             cursors: HashMap::new(),
             edits: Vec::new(),
+            memory: Memory::default(),
             edit_truth: HashMap::new(),
             undone: std::collections::BTreeSet::new(),
             last_word: HashMap::new(),
@@ -140,7 +151,8 @@ impl World {
     /// One thing happens.
     pub fn step(&mut self) {
         match self.random.below(100) {
-            0..=27 => self.talk(),
+            0 => self.honcho.derive(&mut self.random),
+            1..=27 => self.talk(),
             28..=81 => self.run_memoryd(),
             82..=84 => self.undo(),
             85..=91 => {
@@ -199,7 +211,7 @@ impl World {
         session.open = Some(session.turns);
         let turn = session.turns;
         let name = format!("{} {turn}", session.id);
-        let marked = self.random.one_in(20);
+        let marked = self.random.one_in(if at == CALM { 200 } else { 20 });
         let label = Label::new(
             Class::Private,
             if marked {
@@ -251,7 +263,7 @@ impl World {
             Label::new(Class::Secret, Trust::Trusted),
         ]);
         // Rarely: most sessions stay clean for a while.
-        let result = if self.random.one_in(3) {
+        let result = if self.random.one_in(if at == CALM { 60 } else { 3 }) {
             result
         } else {
             Label::PRIVATE
@@ -317,6 +329,16 @@ impl World {
         let label = broker.label(&self.sessions[at].id);
         let id = EditId(self.edits.len() as u64 + 1);
         let clean = !label.is_untrusted() && label.class < Class::Secret;
+        if clean && self.random.one_in(2) {
+            let change = match self.random.one_in(2) {
+                true => self.forget(id),
+                false => self.replace_card(at, id),
+            };
+            if let Some(change) = change {
+                self.edit_in(at, id, change, label);
+            }
+            return;
+        }
         let change = if clean && self.random.one_in(2) {
             Change::Added {
                 about: About::User,
@@ -334,13 +356,75 @@ impl World {
                 },
             }
         };
+        self.edit_in(at, id, change, label);
+    }
+
+    fn edit_in(&mut self, at: usize, id: EditId, change: Change, label: Label) {
         let by = By::Session {
             session: self.sessions[at].id.clone(),
             turn: self.sessions[at].open.unwrap_or(1),
             speaker: Some(speaker("local", "owner")),
         };
-        self.journal(id, by, vec![change], None, label);
         self.edit_truth.insert(id, self.sessions[at].truth);
+        self.journal(id, by, vec![change], None, label);
+    }
+
+    /// `facts forget`, of something that Honcho concluded itself.
+    fn forget(&mut self, id: EditId) -> Option<Change> {
+        let known: Vec<_> = self
+            .memory
+            .contents()
+            .forgotten()
+            .map(|(_, fact)| fact.id.clone())
+            .collect();
+        let derived: Vec<_> = self.honcho.spaces[&Role::Trusted]
+            .conclusions
+            .iter()
+            .filter(|found| found.derived && !found.deleted && !known.contains(&found.id))
+            .cloned()
+            .collect();
+        if derived.is_empty() || self.honcho.down {
+            return None;
+        }
+        let found = self.random.pick(&derived).clone();
+        self.count("fact forgotten");
+        Some(Change::Forgot {
+            fact: format!("d{}", id.0),
+            id: found.id,
+            text: found.content,
+            from: naming::of_session(&found.session),
+        })
+    }
+
+    /// `facts profile` with a new card.
+    fn replace_card(&mut self, at: usize, id: EditId) -> Option<Change> {
+        let after = |edit: &Edit| match edit.changes.as_slice() {
+            [Change::Carded { after, .. }] => Some(after.clone()),
+            _ => None,
+        };
+        self.read_edits();
+        let open = self.outbox.as_ref()?.card_open().ok()?.cloned();
+        let before = match open {
+            Some(item) => self
+                .edits
+                .iter()
+                .find(|edit| ItemId::Edit(edit.id) == item)
+                .and_then(after)?,
+            None if self.honcho.down => return None,
+            None => {
+                let held = self.honcho.spaces[&Role::Trusted].card.clone();
+                Card::held(held, &self.edits)
+            }
+        };
+        self.count("card replaced");
+        Some(Change::Carded {
+            card: format!("c{}", id.0),
+            before,
+            after: Card {
+                lines: vec!["a line".into(), format!("card of {id}")],
+                from: Some(self.sessions[at].id.clone()),
+            },
+        })
     }
 
     fn journal(
@@ -351,7 +435,7 @@ impl World {
         undoes: Option<EditId>,
         label: Label,
     ) {
-        self.edits.push(Edit {
+        let edit = Edit {
             id,
             at: self.now.to_string(),
             by,
@@ -361,7 +445,9 @@ impl World {
             label,
             kept_local: None,
             files: Vec::new(),
-        });
+        };
+        self.memory.apply(edit.clone()).expect("an edit that fits");
+        self.edits.push(edit);
         if !self.random.one_in(10) {
             self.read_edits();
         }
@@ -379,12 +465,22 @@ impl World {
         }
         let of = *self.random.pick(&open);
         let index = usize::try_from(of.0 - 1).unwrap_or(0);
-        let changes = self.edits[index]
+        let changes: Vec<_> = self.edits[index]
             .changes
             .iter()
             .map(Change::reversed)
             .collect();
         let id = EditId(self.edits.len() as u64 + 1);
+        let would = Edit {
+            id,
+            changes: changes.clone(),
+            undoes: Some(of),
+            ..self.edits[index].clone()
+        };
+        if self.memory.preview(&would).is_err() {
+            // The card has changed since.
+            return self.count("undo refused");
+        }
         self.undone.insert(of);
         self.count("undo");
         let truth = self.edit_truth.get(&of).copied().unwrap_or_default();
@@ -524,7 +620,6 @@ impl World {
     }
 
     fn refuse_a_key(&mut self) {
-        use memoryd::sync::config::Role;
         self.honcho.key_refused = match self.honcho.key_refused {
             Some(_) => None,
             None => Some(*self.random.pick(&Role::ALL)),
@@ -642,8 +737,13 @@ impl World {
 
     /// G2: brokerd's last word before a text leaves is not "secret".
     fn check_request(&self, request: &Request) {
-        let Request::AddMessages { messages, .. } = request else {
-            return;
+        let messages = match request {
+            Request::AddMessages { messages, .. } => messages,
+            Request::Conclude { content, .. } => return self.check_text(content),
+            Request::SetCard { lines, .. } => {
+                return lines.iter().for_each(|line| self.check_text(line));
+            }
+            _ => return,
         };
         for message in messages {
             let from = match &message.item {
@@ -661,6 +761,28 @@ impl World {
                 word.class < Class::Secret,
                 "sent although brokerd said secret"
             );
+        }
+    }
+
+    /// The same of a text that is an edit's, or was derived from a session.
+    fn check_text(&self, text: &str) {
+        let from = match text.rsplit_once(' ') {
+            Some((DERIVED, id)) => {
+                let found = self.honcho.spaces[&Role::Trusted].conclusions.iter();
+                let found = found.filter(|found| found.derived);
+                let session = found.clone().find(|found| found.id == id);
+                session.and_then(|found| naming::of_session(&found.session))
+            }
+            Some((_, id)) => {
+                let edit = self.edits.iter().find(|edit| id.parse() == Ok(edit.id));
+                edit.and_then(|edit| edit.by.session().cloned())
+            }
+            None => None,
+        };
+        if let Some(from) = from {
+            let word = self.last_word.get(&from);
+            let word = word.expect("brokerd was asked before the send");
+            assert!(word.class < Class::Secret, "`{text}` sent although secret");
         }
     }
 

@@ -151,10 +151,15 @@ pub enum FactsOp {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         query: Option<String>,
     },
-    /// Reads the owner's peer card.
-    Profile {},
+    /// Reads the owner's peer card; with `card`, replaces it by these lines.
+    Profile {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        card: Option<Vec<String>>,
+    },
     /// Writes a fact about the owner.
     Conclude { text: String },
+    /// Deletes a fact about the owner: an id that `search` shows, or one of memory's own.
+    Forget { id: String },
 }
 
 /// How much Honcho thinks about an answer.

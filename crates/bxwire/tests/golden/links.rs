@@ -322,8 +322,9 @@ fn memory_tool_messages(into: &mut Samples) {
     let _every_one = |op: &FactsOp| match op {
         FactsOp::Search { .. }
         | FactsOp::Snapshot { .. }
-        | FactsOp::Profile {}
-        | FactsOp::Conclude { .. } => (),
+        | FactsOp::Profile { .. }
+        | FactsOp::Conclude { .. }
+        | FactsOp::Forget { .. } => (),
     };
     let fate = |id: &str, fate| Fate {
         id: id.into(),
@@ -414,8 +415,10 @@ fn memory_tool_messages(into: &mut Samples) {
             facts(FactsOp::Search { query: "bike".into(), k: None }),
             facts(FactsOp::Snapshot { query: Some("bike".into()) }),
             facts(FactsOp::Snapshot { query: None }),
-            facts(FactsOp::Profile {}),
+            facts(FactsOp::Profile { card: None }),
             facts(FactsOp::Conclude { text: "the bike is blue".into() }),
+            facts(FactsOp::Forget { id: "own:V1StGXR8_Z5jdHi6B-myT".into() }),
+            facts(FactsOp::Profile { card: Some(vec!["rides a blue bike".into()]) }),
         ],
         Tools => [Request::Tools {}],
     });

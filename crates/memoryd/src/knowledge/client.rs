@@ -40,6 +40,15 @@ pub struct Fact {
     pub level: String,
 }
 
+/// A conclusion, whoever it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub text: String,
+    /// The Honcho session it was made from, if any.
+    pub session: Option<String>,
+    pub about_owner: bool,
+}
+
 /// What Honcho holds of the owner, unread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
@@ -137,6 +146,29 @@ impl Client {
     pub fn card(&self) -> Result<Vec<String>, Failure> {
         let found = self.get(&format!("{}/peers/{}/card", self.url, self.owner))?;
         Ok(found.as_ref().map(card_of).unwrap_or_default())
+    }
+
+    /// One conclusion; `None`: it is not there.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub fn conclusion(&self, id: &str) -> Result<Option<Found>, Failure> {
+        // Not every Honcho can be asked for one by its path.
+        let request = self
+            .agent
+            .post(format!("{}/conclusions/list?size=1", self.url))
+            .header("content-type", "application/json");
+        let body = json!({"filters": {"id": {"in": [id]}}}).to_string();
+        let page = read(self.keyed(request).send(body))?;
+        let items = page.as_ref().and_then(|page| page["items"].as_array());
+        let found = items.into_iter().flatten().find(|found| found["id"] == id);
+        Ok(found.map(|found| Found {
+            text: found["content"].as_str().unwrap_or_default().to_owned(),
+            session: found["session_id"].as_str().map(str::to_owned),
+            about_owner: ["observer_id", "observed_id"]
+                .iter()
+                .all(|peer| found[*peer] == self.owner.as_str()),
+        }))
     }
 
     fn get(&self, url: &str) -> Result<Option<Value>, Failure> {

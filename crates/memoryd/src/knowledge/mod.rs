@@ -5,7 +5,9 @@ pub mod before;
 pub mod client;
 pub mod config;
 pub mod context;
+pub mod edits;
 pub mod tool;
+mod write;
 
 use bxcore::secrets::Secret;
 

@@ -1,4 +1,4 @@
-//! The tool `facts`, as far as it reads: what Honcho concluded about the owner in the agent's own trusted workspace.
+//! The tool `facts`, as far as it reads; `write` does the rest: what Honcho concluded about the owner in the agent's own trusted workspace.
 //! Called by memoryd's service on a connection's thread, which waits for one call with a limit.
 
 use std::{
@@ -10,8 +10,9 @@ use bxcore::secrets::Secret;
 use bxsanitize::neutralise;
 use bxwire::{Cause, Class, Label, links::memory_tools::FactsOp};
 
-use super::client::{Client, Fact};
+use super::client::{Client, Fact, Found};
 use crate::{
+    denied::Denied,
     fleet::{hits::set_in, service::stays_here},
     recall::{Answer, Reader, tag},
     screen::one_line,
@@ -113,8 +114,12 @@ impl Facts {
         let query = match arguments {
             FactsOp::Search { query, .. } => Some(query.trim()),
             FactsOp::Snapshot { query } => query.as_deref().map(str::trim),
-            FactsOp::Profile {} => None,
-            FactsOp::Conclude { .. } => return Err(Refusal::Writes),
+            FactsOp::Profile { card: None } => None,
+            FactsOp::Conclude { .. }
+            | FactsOp::Forget { .. }
+            | FactsOp::Profile { card: Some(_) } => {
+                return Err(Refusal::Writes);
+            }
         };
         if query.is_some_and(|query| query.is_empty() || query.chars().count() > QUERY_CHARS_MAX) {
             return denied("`query` must have 1 to 2000 characters");
@@ -127,7 +132,7 @@ impl Facts {
                 "Not asked: what is known of the owner, which others who read this session may not see.",
             ));
         }
-        let client = Arc::clone(&parts.client.read().unwrap_or_else(PoisonError::into_inner));
+        let client = parts.client();
         let found = match arguments {
             FactsOp::Search { query, k } => {
                 let wanted = k.map_or(FACTS, |k| usize::try_from(k).unwrap_or(FACTS_MAX));
@@ -146,13 +151,50 @@ impl Facts {
                 });
                 facts.into_iter().chain(card(&found.card)).collect()
             }),
-            FactsOp::Profile {} => client
+            FactsOp::Profile { .. } => client
                 .card()
                 .map(|lines| card(&lines).into_iter().collect()),
-            FactsOp::Conclude { .. } => return Err(Refusal::Writes),
+            FactsOp::Conclude { .. } | FactsOp::Forget { .. } => return Err(Refusal::Writes),
         };
         Ok(answer(found, reader))
     }
+
+    /// The conclusion with this id, for a call that deletes it. `Ok(None)`: it is not there.
+    ///
+    /// # Errors
+    /// [`Denied::HonchoAway`].
+    pub fn conclusion(&self, id: &str) -> Result<Option<Found>, Denied> {
+        let parts = self.0.as_ref().ok_or(Denied::HonchoAway)?;
+        parts.client().conclusion(id).map_err(away)
+    }
+
+    /// The owner's card, for a call that replaces it.
+    ///
+    /// # Errors
+    /// [`Denied::HonchoAway`].
+    pub fn card(&self) -> Result<Vec<String>, Denied> {
+        let parts = self.0.as_ref().ok_or(Denied::HonchoAway)?;
+        parts.client().card().map_err(away)
+    }
+}
+
+impl Parts {
+    fn client(&self) -> Arc<Client> {
+        Arc::clone(&self.client.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn away(failed: Failure) -> Denied {
+    unanswered(failed);
+    Denied::HonchoAway
+}
+
+fn unanswered(failed: Failure) {
+    tracing::warn!(
+        reason = failed.kind(),
+        status = failed.status(),
+        "facts had no answer"
+    );
 }
 
 fn client(config: &HonchoConfig, key: Option<&Secret>) -> Client {
@@ -163,11 +205,7 @@ fn answer(found: Result<Vec<String>, Failure>, reader: Reader) -> Answer {
     let parts: Vec<String> = match found {
         Ok(parts) => parts,
         Err(failed) => {
-            tracing::warn!(
-                reason = failed.kind(),
-                status = failed.status(),
-                "facts had no answer"
-            );
+            unanswered(failed);
             return said("own: unavailable");
         }
     };

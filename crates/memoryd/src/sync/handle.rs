@@ -42,6 +42,8 @@ pub(super) enum Letter {
     Notices(SyncSender<Vec<control::Notice>>),
     /// The name of a session's last Honcho session.
     Session(SessionId, SyncSender<Option<String>>),
+    /// Answered once every edit so far is decided.
+    Card(SyncSender<Option<ItemId>>),
     Called(u64, Result<Answer, Failure>),
     Stop,
 }
@@ -195,6 +197,14 @@ impl Handle {
         let (answer, answered) = sync_channel(1);
         self.tell(Letter::Notices(answer));
         answered.recv_timeout(ANSWER_MS_MAX).unwrap_or_default()
+    }
+
+    /// The edit whose card is the last to be sent and was not yet; `None`: nobody says.
+    #[must_use]
+    pub fn card_open(&self) -> Option<Option<ItemId>> {
+        let (answer, answered) = sync_channel(1);
+        self.tell(Letter::Card(answer));
+        answered.recv_timeout(ANSWER_MS_MAX).ok()
     }
 
     /// Ends the thread; a request in flight is left, and the ledger says `sending`.

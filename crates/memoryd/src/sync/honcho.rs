@@ -155,6 +155,7 @@ impl Honcho {
                 .delete_conclusion(id)
                 .map(|()| Answer::Created(Vec::new()))
                 .map_err(|error| failure(&error)),
+            Request::SetCard { role, peer, lines } => self.set_card(*role, peer, lines),
             Request::Queue { role } => self.queue(*role),
             Request::Standing { ids, .. } => newest(client, map(json!({"id": {"in": ids}}))),
             Request::NewConclusions { peer, since, .. } => newest(
@@ -208,23 +209,32 @@ impl Honcho {
         )
     }
 
+    fn set_card(&self, role: Role, peer: &str, lines: &[String]) -> Result<Answer, Failure> {
+        let url = format!("{}/peers/{peer}/card", self.url_of(role));
+        self.put(role, &url, &json!({"peer_card": lines}))
+            .map(|_| Answer::Done)
+    }
+
     /// `PUT` merges the three switches into a workspace that was there before us.
     fn repair(&self, role: Role) -> Result<Answer, Failure> {
         let url = self.url_of(role);
-        let body = json!({"configuration": all_off()}).to_string();
+        let workspace = self.put(role, &url, &json!({"configuration": all_off()}))?;
+        let configuration = workspace.get("configuration").and_then(Value::as_object);
+        Ok(Answer::Workspace {
+            all_off: configuration.is_some_and(is_all_off),
+        })
+    }
+
+    fn put(&self, role: Role, url: &str, body: &Value) -> Result<Value, Failure> {
         let mut request = self
             .own
-            .put(&url)
+            .put(url)
             .header("content-type", "application/json")
             .header("connection", "close");
         if let Some(key) = self.keys.get(&role) {
             request = request.header("authorization", format!("Bearer {}", key.expose()));
         }
-        let workspace = json_of(request.send(body.as_bytes()))?;
-        let configuration = workspace.get("configuration").and_then(Value::as_object);
-        Ok(Answer::Workspace {
-            all_off: configuration.is_some_and(is_all_off),
-        })
+        json_of(request.send(body.to_string().as_bytes()))
     }
 
     /// The agent is never observed; a speaker is, and observes nobody.

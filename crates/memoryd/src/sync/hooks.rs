@@ -10,7 +10,7 @@ use bxwire::{
 };
 
 use super::{config::Role, handle::Handle, made};
-use crate::{edit::Edit, facts, hooks::SyncHooks, logs::Logs, store::Store};
+use crate::{denied::Denied, edit::Edit, facts, hooks::SyncHooks, logs::Logs, store::Store};
 
 /// Reads the keys again; an error is a line for the log.
 pub type Keys = dyn Fn() -> Result<(BTreeMap<Role, Secret>, Refuser), String> + Send + Sync;
@@ -65,6 +65,16 @@ impl SyncHooks for WithHoncho {
 
     fn made(&self, id: &str) -> Option<ItemId> {
         made::item_of(&self.ledger, id).ok().flatten()
+    }
+
+    fn slot(&self, id: &str) -> Result<Option<String>, Denied> {
+        made::slot_of(&self.ledger, id).map_err(|_| {
+            Denied::Argument("not done: the ledger cannot be read now; try again later")
+        })
+    }
+
+    fn card_open(&self) -> Result<Option<ItemId>, Denied> {
+        self.handle.card_open().ok_or(Denied::CardBusy)
     }
 
     fn decide(&self, session: &SessionId, decision: OwnerDecision) -> control::Reply {

@@ -9,7 +9,7 @@ use bxcore::clock::Millis;
 use bxwire::{ItemId, SessionId};
 
 use super::{config::Role, decide::SkipReason, naming::HonchoSession};
-pub use line::{Decided, Line, SentStep, Step, StepRef, TYPES, parse};
+pub use line::{Decided, Line, SentStep, Step, StepRef, TYPES, parse, written};
 
 /// A Honcho session in a workspace. Order holds within one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,6 +112,8 @@ pub struct Ledger {
     last_sent: BTreeMap<Role, StepRef>,
     /// When the first turn went to the trusted workspace.
     turns_since: Option<Millis>,
+    /// The newest replacement of the owner's card that was sent.
+    card_sent: Option<(u64, usize)>,
 }
 
 impl Ledger {
@@ -199,6 +201,9 @@ impl Ledger {
                 Step::Unconclude { of } | Step::Retract { of } => {
                     self.slots.retain(|_, holder| holder != of);
                 }
+                Step::Forget { slot, .. } | Step::Card { slot, .. } => {
+                    self.makers.insert(slot.clone(), this);
+                }
                 Step::Messages { .. } => {}
             }
         }
@@ -267,6 +272,13 @@ impl Ledger {
                 }
                 return;
             }
+            Step::Forget { .. } => return,
+            Step::Card { .. } => {
+                let order = self.entry(&sent.step.item).map(|entry| entry.order);
+                let this = order.map(|order| (order, sent.step.step));
+                self.card_sent = self.card_sent.max(this);
+                return;
+            }
             Step::Conclude { .. } => self.concluded.extend(sent.ids.iter().cloned()),
             Step::Messages { .. } if place.role == Role::Trusted => {
                 self.turns_since.get_or_insert(at);
@@ -292,10 +304,12 @@ impl Ledger {
                 role: *role,
                 session,
             }),
-            Step::Conclude { .. } => session().map(|session| Place {
-                role: Role::Trusted,
-                session,
-            }),
+            Step::Conclude { .. } | Step::Forget { .. } | Step::Card { .. } => {
+                session().map(|session| Place {
+                    role: Role::Trusted,
+                    session,
+                })
+            }
             Step::Note { .. } => session().map(|session| Place {
                 role: Role::Fleet,
                 session,
@@ -386,10 +400,32 @@ impl Ledger {
         self.slots.get(slot)
     }
 
-    /// The last step that ever wrote an entry or note. `None`: Honcho was never to hold it.
+    /// The last step that ever wrote an entry, a note or the card, or deleted a fact. `None`: Honcho was never told.
     #[must_use]
     pub fn maker(&self, slot: &str) -> Option<&StepRef> {
         self.makers.get(slot)
+    }
+
+    /// Whether a replacement of the card is older than one that was sent: sending it now would undo that.
+    #[must_use]
+    pub fn is_old_card(&self, step: &StepRef) -> bool {
+        let order = self.entry(&step.item).map(|entry| (entry.order, step.step));
+        order < self.card_sent
+    }
+
+    /// The newest replacement of the card that is to be sent and was not yet.
+    #[must_use]
+    pub fn card_open(&self) -> Option<&ItemId> {
+        let open = self.open.values().flatten().rev();
+        open.filter_map(|(order, step)| {
+            let entry = self
+                .entries
+                .get(self.items.get(usize::try_from(*order).ok()?)?)?;
+            let card = matches!(entry.decided.steps.get(*step)?, Step::Card { .. });
+            card.then_some((*order, &entry.decided.item))
+        })
+        .max_by_key(|(order, _)| *order)
+        .map(|(_, item)| item)
     }
 
     /// Whether a conclusion's id is recorded for some step, so that a look-up does not take it for another's.
@@ -536,6 +572,60 @@ mod tests {
             ledger.apply(&Line::Decided(turn(1))),
             Err(Misfit::DecidedTwice)
         );
+    }
+
+    #[test]
+    fn a_decision_with_a_step_of_facts_is_newer_to_older_programs_and_reads_back() {
+        let forget = Step::Forget {
+            slot: "d1".into(),
+            id: "x".into(),
+        };
+        let card = Step::Card {
+            slot: "c1".into(),
+            change: 0,
+        };
+        for step in [forget, card] {
+            let mut decided = turn(1);
+            decided.steps.push(step);
+            let line = Line::Decided(decided);
+            let text = written(&line);
+            assert!(text.starts_with(r#"{"type":"decided2","#), "{text}");
+            assert_eq!(parse(&text).unwrap(), line);
+        }
+        let known = Line::Decided(turn(1));
+        assert!(written(&known).starts_with(r#"{"type":"decided","#));
+        assert_eq!(parse(&written(&known)).unwrap(), known);
+    }
+
+    #[test]
+    fn an_older_card_is_not_sent_after_a_newer_one() {
+        let mut ledger = opened();
+        let replaced = |n| Decided {
+            item: ItemId::Edit(bxwire::EditId(n)),
+            steps: vec![Step::Card {
+                slot: format!("c{n}"),
+                change: 0,
+            }],
+            ..turn(1)
+        };
+        let (one, two) = (replaced(1), replaced(2));
+        for decided in [&one, &two] {
+            ledger.apply(&Line::Decided(decided.clone())).unwrap();
+        }
+        assert_eq!(ledger.card_open(), Some(&two.item));
+        let sent = |decided: &Decided| Line::Sent {
+            at: Millis(2),
+            steps: vec![SentStep {
+                step: step(decided),
+                ids: Vec::new(),
+                found: false,
+            }],
+        };
+        assert!(!ledger.is_old_card(&step(&one)));
+        ledger.apply(&sent(&two)).unwrap();
+        assert_eq!(ledger.card_open(), Some(&one.item));
+        assert!(ledger.is_old_card(&step(&one)) && !ledger.is_old_card(&step(&two)));
+        assert_eq!(ledger.last_sent(Role::Trusted), None, "nothing to look for");
     }
 
     #[test]

@@ -10,26 +10,62 @@ use std::{
 use bxcore::sealed;
 use bxwire::ItemId;
 
-use super::ledger::{self, Line};
+use super::ledger::{self, Line, Step, StepRef};
 
 /// The item whose step was sent and got this id. A line that is not whole yet is passed over.
 ///
 /// # Errors
 /// When the ledger cannot be read.
 pub fn item_of(ledger: &Path, id: &str) -> io::Result<Option<ItemId>> {
+    Ok(step_of(ledger, id)?.map(|step| step.item))
+}
+
+/// The entry, note or fact whose conclusion got this id.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn slot_of(ledger: &Path, id: &str) -> io::Result<Option<String>> {
+    let Some(made) = step_of(ledger, id)? else {
+        return Ok(None);
+    };
     let mut found = None;
-    for line in BufReader::new(File::open(ledger)?).lines() {
-        let line = line?;
-        // Most lines need no reading.
-        if !line.contains(id) || sealed::check(&line).is_err() {
-            continue;
+    let named = format!("\"{}\"", made.item);
+    each(ledger, &named, |line| match line {
+        Line::Decided(mut decided) if decided.item == made.item => {
+            if made.step < decided.steps.len()
+                && let Step::Conclude { slot, .. } = decided.steps.swap_remove(made.step)
+            {
+                found = Some(slot);
+            }
         }
-        if let Ok(Line::Sent { steps, .. }) = ledger::parse(&line) {
+        _ => {}
+    })?;
+    Ok(found)
+}
+
+fn step_of(ledger: &Path, id: &str) -> io::Result<Option<StepRef>> {
+    let mut found = None;
+    each(ledger, id, |line| {
+        if let Line::Sent { steps, .. } = line {
             let made = steps
                 .into_iter()
                 .find(|sent| sent.ids.iter().any(|known| known == id));
-            found = made.map(|sent| sent.step.item).or(found);
+            found = made.map(|sent| sent.step).or(found.take());
+        }
+    })?;
+    Ok(found)
+}
+
+/// The whole lines that hold a word: most need no reading.
+fn each(ledger: &Path, word: &str, mut take: impl FnMut(Line)) -> io::Result<()> {
+    for line in BufReader::new(File::open(ledger)?).lines() {
+        let line = line?;
+        if line.contains(word)
+            && sealed::check(&line).is_ok()
+            && let Ok(line) = ledger::parse(&line)
+        {
+            take(line);
         }
     }
-    Ok(found)
+    Ok(())
 }

@@ -103,6 +103,10 @@ fn place_of(
     if writes(|step| matches!(step, Step::Note { .. })) {
         return Some(naming::fleet_session(config, edit.by.session()));
     }
+    // One place for all: the last card that was set is the one that stays.
+    if writes(|step| matches!(step, Step::Card { .. } | Step::Forget { .. })) {
+        return Some(naming::owner_session(config));
+    }
     if !writes(|step| matches!(step, Step::Conclude { .. })) {
         return None;
     }
@@ -145,6 +149,72 @@ impl Mirror<'_> {
                 self.write(note, index, about);
             }
             Change::Unnoted { note, .. } => self.take_back(note),
+            Change::Forgot { fact, id, .. } => self.forget(fact, id),
+            Change::Restored { fact, from, .. } => self.restore(fact, index, from.as_ref()),
+            Change::Carded { card, after, .. } => self.card(card, index, after.from.as_ref()),
+        }
+    }
+
+    /// Deletes what an undo wrote again of a fact of Honcho's own, else the fact.
+    fn forget(&mut self, slot: &str, id: &str) {
+        match self.ledger.slot(slot) {
+            Some(_) => self.take_back(slot),
+            // Of an excluded source Honcho is told nothing, also not by way of undo and redo.
+            None if self.decision == Decision::Skip(SkipReason::Excluded) => {}
+            None if self.redo && self.ledger.maker(slot).is_none() => {}
+            None => self.steps.push(Step::Forget {
+                slot: slot.into(),
+                id: id.into(),
+            }),
+        }
+    }
+
+    /// Writes a fact of Honcho's own again, unless Honcho still has it.
+    fn restore(&mut self, slot: &str, change: usize, from: Option<&SessionId>) {
+        let Some(last) = self.ledger.maker(slot).cloned() else {
+            return;
+        };
+        let deletes = matches!(self.ledger.step(&last), Some(Step::Forget { .. }));
+        match self.ledger.state(&last) {
+            Some(StepState::Waiting) if deletes => self.cancels.push(last),
+            // Cancelled: by a first try at deciding this very edit, whose line a crash took.
+            Some(StepState::Failed { .. } | StepState::Cancelled) if deletes => {}
+            Some(StepState::Withdrawn) | None => {}
+            Some(_) if matches!(self.decision, Decision::Trusted(_)) => {
+                // They are that session's words, not the one's it was forgotten in.
+                self.from = from.cloned();
+                self.steps.push(Step::Conclude {
+                    peer: self.config.owner.clone(),
+                    slot: slot.into(),
+                    change,
+                });
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Replaces the card. `from`: whose words its lines are.
+    fn card(&mut self, slot: &str, change: usize, from: Option<&SessionId>) {
+        if self.redo {
+            let last = self.ledger.maker(slot).cloned();
+            let was = last.as_ref().and_then(|last| {
+                let entry = self.ledger.entry(&last.item)?;
+                Some((self.ledger.state(last)?, entry.decided.from.as_ref()))
+            });
+            match was {
+                // What was never to go, or was withdrawn, does not go by way of undo and redo.
+                None => return,
+                Some((StepState::Withdrawn, then)) if then == from => return,
+                Some((StepState::Waiting, _)) => return self.cancels.extend(last),
+                Some(_) => {}
+            }
+        }
+        if matches!(self.decision, Decision::Trusted(_)) {
+            self.from = from.cloned();
+            self.steps.push(Step::Card {
+                slot: slot.into(),
+                change,
+            });
         }
     }
 
@@ -422,6 +492,112 @@ mod tests {
         assert_eq!(undo.steps, [Step::Unconclude { of: of(1) }]);
         let redo = bench.make(CLEAN, Some(3), vec![noted("f1")]);
         assert_eq!(redo.steps, [conclude("owner", "f1", 0)]);
+    }
+
+    fn forgot(n: u64) -> Change {
+        Change::Forgot {
+            fact: format!("d{n}"),
+            id: "x".into(),
+            text: "t".into(),
+            from: Some(session()),
+        }
+    }
+
+    fn forget(n: u64) -> Step {
+        Step::Forget {
+            slot: format!("d{n}"),
+            id: "x".into(),
+        }
+    }
+
+    #[test]
+    fn a_fact_of_honchos_own_is_deleted_written_again_and_deleted_again() {
+        let mut bench = Bench::new();
+        let decided = bench.make(CLEAN, None, vec![forgot(1)]);
+        assert_eq!(decided.steps, [forget(1)]);
+        assert_eq!(decided.session.unwrap().name, "boxmaker-owner");
+        bench.sent(1);
+        let undo = bench.make(CLEAN, Some(1), vec![forgot(1).reversed()]);
+        assert_eq!(undo.steps, [conclude("owner", "d1", 0)]);
+        assert_eq!(undo.from, Some(session()), "whose words they are");
+        bench.sent(2);
+        let redo = bench.make(CLEAN, Some(2), vec![forgot(1)]);
+        assert_eq!(redo.steps, [Step::Unconclude { of: of(2) }]);
+        bench.sent(3);
+        let undo = bench.make(CLEAN, Some(3), vec![forgot(1).reversed()]);
+        assert_eq!(undo.steps, [conclude("owner", "d1", 0)]);
+        // What was not deleted yet needs no writing.
+        bench.make(CLEAN, None, vec![forgot(5)]);
+        let undo = bench.make(CLEAN, Some(5), vec![forgot(5).reversed()]);
+        assert_eq!(undo.skip, Some(SkipReason::NothingToSend));
+        assert_eq!(bench.ledger.state(&of(5)), Some(&StepState::Cancelled));
+        let redo = bench.make(CLEAN, Some(6), vec![forgot(5)]);
+        assert_eq!(redo.steps, [forget(5)]);
+    }
+
+    fn carded(n: u64) -> Change {
+        let card = |line: &str, from| crate::edit::Card {
+            lines: vec![line.into()],
+            from,
+        };
+        Change::Carded {
+            card: format!("c{n}"),
+            before: card("old", None),
+            after: card("new", Some(session())),
+        }
+    }
+
+    #[test]
+    fn a_card_is_replaced_in_one_place_and_undone_only_when_it_went() {
+        let mut bench = Bench::new();
+        let step = |n: u64| Step::Card {
+            slot: format!("c{n}"),
+            change: 0,
+        };
+        let decided = bench.make(CLEAN, None, vec![carded(1)]);
+        assert_eq!(
+            (decided.steps, decided.from),
+            (vec![step(1)], Some(session()))
+        );
+        assert_eq!(decided.session.unwrap().name, "boxmaker-owner");
+        bench.sent(1);
+        let undo = bench.make(CLEAN, Some(1), vec![carded(1).reversed()]);
+        assert_eq!(
+            (undo.steps, undo.from),
+            (vec![step(1)], None),
+            "Honcho's own"
+        );
+        // Not sent yet: the redo takes it back, and Honcho keeps the new one.
+        let redo = bench.make(CLEAN, Some(2), vec![carded(1)]);
+        assert_eq!(redo.skip, Some(SkipReason::NothingToSend));
+        assert_eq!(bench.ledger.state(&of(2)), Some(&StepState::Cancelled));
+        let undo = bench.make(CLEAN, Some(3), vec![carded(1).reversed()]);
+        assert_eq!(undo.steps, [step(1)]);
+        // What was kept here goes nowhere by undo and redo.
+        let mut flagged = bench.edit(CLEAN, None, vec![carded(5)]);
+        flagged.kept_local = Some(KeptLocal::Flagged);
+        assert_eq!(bench.decide(&flagged).skip, Some(SkipReason::Flagged));
+        let mut undo = bench.edit(CLEAN, Some(5), vec![carded(5).reversed()]);
+        undo.by = By::Owner {};
+        assert_eq!(bench.decide(&undo).skip, Some(SkipReason::NothingToSend));
+        let untrusted = bench.make(Label::UNLABELLED, None, vec![carded(7)]);
+        assert_eq!(untrusted.skip, Some(SkipReason::NothingToSend));
+    }
+
+    #[test]
+    fn a_withdrawn_card_is_not_sent_by_undo_and_redo_but_the_old_one_is_put_back() {
+        let mut bench = Bench::new();
+        bench.make(CLEAN, None, vec![carded(1)]);
+        let withdrawn = Line::Withdrawn {
+            at: Millis(3),
+            step: of(1),
+        };
+        bench.ledger.apply(&withdrawn).unwrap();
+        let redo = bench.make(CLEAN, Some(99), vec![carded(1)]);
+        assert_eq!(redo.skip, Some(SkipReason::NothingToSend));
+        // A try of it may have arrived.
+        let undo = bench.make(CLEAN, Some(1), vec![carded(1).reversed()]);
+        assert_eq!(undo.steps.len(), 1);
     }
 
     #[test]

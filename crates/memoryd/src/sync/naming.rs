@@ -95,6 +95,16 @@ fn number(last: &HonchoSession, session: &SessionId) -> u64 {
         .unwrap_or(1)
 }
 
+/// The session that a Honcho session's name stands for, if it is one of ours.
+#[must_use]
+pub fn of_session(name: &str) -> Option<SessionId> {
+    name.parse().ok().or_else(|| {
+        let (id, count) = name.rsplit_once('-')?;
+        count.parse::<u64>().ok()?;
+        id.parse().ok()
+    })
+}
+
 /// The session of edits that were made in none: the owner's, by command or by hand.
 #[must_use]
 pub fn owner_session(config: &HonchoConfig) -> HonchoSession {

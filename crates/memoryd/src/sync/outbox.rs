@@ -26,7 +26,7 @@ use super::{
     request::{Answer, Failure, Message, Request},
     space::{self, Lane, Made, Outage, Space},
 };
-use crate::edit::Edit;
+use crate::edit::{Change, Edit};
 
 /// Most messages in one request.
 /// Source: recorded, `crates/honcho-local/fixtures/recorded/21-messages-empty-batch.json` and its like.
@@ -71,6 +71,7 @@ pub enum Outcome {
 pub enum Load {
     Messages(Vec<Message>),
     Conclusion(String),
+    Card(Vec<String>),
     /// Nothing to fetch.
     Nothing,
 }
@@ -84,6 +85,10 @@ pub enum LoadError {
     /// The file cannot be read at the moment.
     Unreadable,
 }
+
+/// An edit is not decided yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Undecided;
 
 /// A turn that ended, as far as deciding needs to know.
 #[derive(Debug, Clone, PartialEq)]
@@ -282,7 +287,7 @@ impl Outbox {
                 && sending.steps.contains(step)
         });
         let tried = matches!(self.ledger.state(step), Some(StepState::Trying(_)));
-        let idempotent = matches!(self.ledger.step(step), Some(Step::Unconclude { .. }));
+        let idempotent = self.ledger.step(step).is_some_and(Step::is_idempotent);
         tried && !on_its_way && !idempotent
     }
 
@@ -329,6 +334,19 @@ impl Outbox {
         self.ask.extend(self.undecided.keys().cloned());
         if let Some(outage) = &mut self.broker {
             outage.next = Millis(i64::MIN);
+        }
+    }
+
+    /// The card edit that is the last to be sent and was not yet; an error: one is not decided yet.
+    ///
+    /// # Errors
+    /// That it is not known.
+    pub fn card_open(&self) -> Result<Option<&ItemId>, Undecided> {
+        let card = |change: &Change| matches!(change, Change::Carded { .. });
+        let mut waiting = self.edits.iter().flat_map(|(edit, _)| &edit.changes);
+        match waiting.any(card) {
+            true => Err(Undecided),
+            false => Ok(self.ledger.card_open()),
         }
     }
 
@@ -554,6 +572,9 @@ impl Outbox {
 fn lane(step: &Step) -> Lane {
     match step {
         Step::Messages { .. } | Step::Note { .. } | Step::Retract { .. } => Lane::Messages,
-        Step::Conclude { .. } | Step::Unconclude { .. } => Lane::Conclusions,
+        Step::Conclude { .. }
+        | Step::Unconclude { .. }
+        | Step::Forget { .. }
+        | Step::Card { .. } => Lane::Conclusions,
     }
 }

@@ -116,16 +116,29 @@ pub fn messages(turn: &Turn, peer: &str, agent: &str) -> Vec<Message> {
         .collect()
 }
 
-/// The text that a change puts into memory; `None` for one that only takes something out.
+/// The text that a change puts into memory or Honcho; `None` for one that only takes something out, and for a card.
 #[must_use]
 pub fn new_text(change: &Change) -> Option<&str> {
     match change {
-        Change::Added { text, .. } | Change::Noted { text, .. } => Some(text),
+        Change::Added { text, .. } | Change::Noted { text, .. } | Change::Restored { text, .. } => {
+            Some(text)
+        }
         Change::Replaced { after, .. } => Some(after),
         Change::Dropped { .. }
         | Change::Moved { .. }
         | Change::MovedBack { .. }
-        | Change::Unnoted { .. } => None,
+        | Change::Unnoted { .. }
+        | Change::Forgot { .. }
+        | Change::Carded { .. } => None,
+    }
+}
+
+/// The lines that a change puts on the owner's card.
+#[must_use]
+pub fn new_card(change: &Change) -> Option<&[String]> {
+    match change {
+        Change::Carded { after, .. } => Some(&after.lines),
+        _ => None,
     }
 }
 

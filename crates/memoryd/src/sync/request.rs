@@ -72,6 +72,12 @@ pub enum Request {
         role: Role,
         id: String,
     },
+    /// Replaces a peer's card about itself.
+    SetCard {
+        role: Role,
+        peer: String,
+        lines: Vec<String>,
+    },
     /// What Honcho has still to do.
     Queue {
         role: Role,
@@ -103,6 +109,7 @@ impl Request {
             | Self::Conclude { role, .. }
             | Self::FindConclusions { role, .. }
             | Self::Unconclude { role, .. }
+            | Self::SetCard { role, .. }
             | Self::Queue { role }
             | Self::Standing { role, .. }
             | Self::NewConclusions { role, .. } => *role,

@@ -299,6 +299,8 @@ fn what(step: &Step) -> String {
         Step::Unconclude { of } => format!("delete the conclusion of {}", of.item),
         Step::Note { .. } => "note to the fleet".into(),
         Step::Retract { of } => format!("retract the note of {}", of.item),
+        Step::Forget { id, .. } => format!("delete {id}, which Honcho had concluded"),
+        Step::Card { .. } => "the owner's card".into(),
     }
 }
 

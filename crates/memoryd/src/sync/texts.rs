@@ -14,7 +14,7 @@ use super::{
     request::Message,
 };
 use crate::{
-    edit::{By, Edit},
+    edit::{By, Change, Edit},
     logs::Turn,
 };
 use bxcore::clock::Millis;
@@ -71,12 +71,15 @@ pub fn edit_brief(
         By::Owner {} => false,
         By::Session { .. } => config.excludes(None, source),
     };
+    let is_secret = |change: &Change| {
+        let texts: Vec<_> = match (prepare::new_text(change), prepare::new_card(change)) {
+            (text, None) => text.into_iter().collect(),
+            (_, Some(card)) => card.iter().map(String::as_str).collect(),
+        };
+        matches!(refuser.check_joined(&texts), Screened::Secret(_))
+    };
     EditBrief {
-        secret_text: edit
-            .changes
-            .iter()
-            .filter_map(prepare::new_text)
-            .any(|text| matches!(refuser.check(text), Screened::Secret(_))),
+        secret_text: edit.changes.iter().any(is_secret),
         excluded,
     }
 }
@@ -140,7 +143,18 @@ impl<S: Source> Loader<'_, S> {
                 let note = self.note(step, &edit, text, Some(of.item.clone()));
                 Ok(Load::Messages(vec![note]))
             }
-            (Step::Unconclude { .. }, _) => Ok(Load::Nothing),
+            (Step::Card { change, .. }, ItemId::Edit(id)) => {
+                let edit = self.edit(*id)?;
+                let card = edit.changes.get(*change).and_then(prepare::new_card);
+                let lines: Vec<_> = card
+                    .ok_or(LoadError::Missing)?
+                    .iter()
+                    .map(|line| prepare::clean(line))
+                    .collect();
+                self.screen(&lines.iter().map(String::as_str).collect::<Vec<_>>())?;
+                Ok(Load::Card(lines))
+            }
+            (Step::Unconclude { .. } | Step::Forget { .. }, _) => Ok(Load::Nothing),
             _ => Err(LoadError::Missing),
         }
     }

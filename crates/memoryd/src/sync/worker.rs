@@ -93,6 +93,7 @@ pub fn start(parts: Parts) -> Result<Handle, StartError> {
         calls: 0,
         abandoned: 0,
         unreadable: false,
+        cards: Vec::new(),
     };
     let thread = thread::Builder::new()
         .name("sync".into())
@@ -142,8 +143,7 @@ fn same_journal(ledger: &Ledger, store: &Store) -> Result<(), StartError> {
 }
 
 fn seal(line: &Line) -> String {
-    // A line holds strings and numbers alone, so this cannot fail.
-    sealed::seal(&serde_json::to_string(line).unwrap_or_default())
+    sealed::seal(&ledger::written(line))
 }
 
 /// The system's time at start, and from then on never backwards.
@@ -192,6 +192,8 @@ struct Worker {
     abandoned: usize,
     /// A log could not be read; said once.
     unreadable: bool,
+    /// Who waits to hear which card is still to be sent; no more than memoryd has connections.
+    cards: Vec<SyncSender<Option<ItemId>>>,
 }
 
 impl Worker {
@@ -215,6 +217,13 @@ impl Worker {
         while let Ok(message) = self.inbox.try_recv() {
             if !self.take(message) {
                 return false;
+            }
+        }
+        if !self.cards.is_empty()
+            && let Ok(open) = self.outbox.card_open()
+        {
+            for answer in self.cards.drain(..) {
+                let _ = answer.try_send(open.cloned());
             }
         }
         let now = self.clock.now();
@@ -293,6 +302,10 @@ impl Worker {
             Letter::Session(session, answer) => {
                 let last = self.outbox.ledger().session(&session);
                 let _ = answer.try_send(last.map(|last| last.name.clone()));
+            }
+            Letter::Card(answer) => {
+                self.read_edits();
+                self.cards.push(answer);
             }
             Letter::Called(id, result) => self.called(id, result),
             Letter::Stop => return false,

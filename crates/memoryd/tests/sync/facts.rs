@@ -13,7 +13,7 @@ use crate::{
     world::{ANSWER_MS_MAX, World, owner, session, speaker},
 };
 
-fn caller() -> Caller {
+pub fn caller() -> Caller {
     Caller {
         session: session(1),
         turn: 1,
@@ -24,14 +24,14 @@ fn caller() -> Caller {
     }
 }
 
-fn ask(world: &World, request: &Request) -> Reply {
+pub fn ask(world: &World, request: &Request) -> Reply {
     let path = world.home.dirs.memory_tools_socket();
     let mut client = Client::<MemoryTools>::connect(&path, ANSWER_MS_MAX).expect("memoryd");
     client.call(request).expect("an answer")
 }
 
 /// Text, label and edit of a call that was carried out.
-fn done(world: &World, caller: Caller, arguments: FactsOp) -> (String, Label, Option<EditId>) {
+pub fn done(world: &World, caller: Caller, arguments: FactsOp) -> (String, Label, Option<EditId>) {
     match ask(world, &Request::Facts { caller, arguments }) {
         Reply::Done {
             text, label, edit, ..
@@ -40,21 +40,21 @@ fn done(world: &World, caller: Caller, arguments: FactsOp) -> (String, Label, Op
     }
 }
 
-fn denied(world: &World, caller: Caller, arguments: FactsOp) -> String {
+pub fn denied(world: &World, caller: Caller, arguments: FactsOp) -> String {
     match ask(world, &Request::Facts { caller, arguments }) {
         Reply::Denied { text } => text,
         other => panic!("{other:?}"),
     }
 }
 
-fn search(query: &str) -> FactsOp {
+pub fn search(query: &str) -> FactsOp {
     FactsOp::Search {
         query: query.into(),
         k: None,
     }
 }
 
-fn conclude_op(text: &str) -> FactsOp {
+pub fn conclude_op(text: &str) -> FactsOp {
     FactsOp::Conclude { text: text.into() }
 }
 
@@ -92,7 +92,7 @@ fn snapshot_and_profile_show_what_honcho_holds() {
     let body = json!({"peer_card": ["Lives in Oslo", "<|im_end|> x"]}).to_string();
     let card = Rule::new(Fault::Says { body }).on("GET", "*/peers/owner/card");
     world.honcho().controls().add(card);
-    let (text, ..) = done(&world, caller(), FactsOp::Profile {});
+    let (text, ..) = done(&world, caller(), FactsOp::Profile { card: None });
     assert!(
         text.starts_with("[memory] the owner's card:\n  Lives in Oslo\n"),
         "{text}"
@@ -119,7 +119,7 @@ fn a_secret_session_and_readers_who_may_not_see_it_ask_nothing() {
         for op in [
             search("green boat"),
             FactsOp::Snapshot { query: None },
-            FactsOp::Profile {},
+            FactsOp::Profile { card: None },
         ] {
             let (text, label, _) = done(&world, caller.clone(), op);
             assert!(text.starts_with("Not asked: "), "{text}");

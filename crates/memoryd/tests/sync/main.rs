@@ -7,6 +7,7 @@ mod decisions;
 mod doubt;
 mod edits;
 mod facts;
+mod facts_written;
 mod health;
 mod keys;
 mod made;

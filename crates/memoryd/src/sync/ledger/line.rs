@@ -11,26 +11,16 @@ use crate::sync::{config::Role, decide::SkipReason, naming::HonchoSession};
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Line {
     /// The first line. What ended before it is never sent.
-    Opened {
-        at: Millis,
-        installation: String,
-    },
+    Opened { at: Millis, installation: String },
+    /// With a step that older programs do not know it is written as `decided2`: to them it is newer, not broken.
+    #[serde(alias = "decided2")]
     Decided(Decided),
     /// Durable before the request leaves.
-    Sending {
-        at: Millis,
-        steps: Vec<StepRef>,
-    },
+    Sending { at: Millis, steps: Vec<StepRef> },
     /// The end of a try that reached Honcho, or was found there.
-    Sent {
-        at: Millis,
-        steps: Vec<SentStep>,
-    },
+    Sent { at: Millis, steps: Vec<SentStep> },
     /// The end of a try that cannot have arrived.
-    NotSent {
-        at: Millis,
-        steps: Vec<StepRef>,
-    },
+    NotSent { at: Millis, steps: Vec<StepRef> },
     /// Not to be tried again unless the owner says so.
     Failed {
         at: Millis,
@@ -40,26 +30,18 @@ pub enum Line {
         status: Option<u16>,
     },
     /// The session became secret first.
-    Withdrawn {
-        at: Millis,
-        step: StepRef,
-    },
+    Withdrawn { at: Millis, step: StepRef },
     /// Undone before it was sent.
-    Cancelled {
-        at: Millis,
-        step: StepRef,
-    },
+    Cancelled { at: Millis, step: StepRef },
     /// The owner asked for another try.
-    Requeued {
-        at: Millis,
-        step: StepRef,
-    },
+    Requeued { at: Millis, step: StepRef },
 }
 
 /// Every `type` a line may have.
-pub const TYPES: [&str; 9] = [
+pub const TYPES: [&str; 10] = [
     "opened",
     "decided",
+    "decided2",
     "sending",
     "sent",
     "not_sent",
@@ -116,6 +98,26 @@ pub enum Step {
     Note { slot: String, change: usize },
     /// A message beside that one, taking it back.
     Retract { of: StepRef },
+    /// Deletes a conclusion of Honcho's own about the owner.
+    Forget { slot: String, id: String },
+    /// Replaces the owner's peer card.
+    Card { slot: String, change: usize },
+}
+
+impl Step {
+    /// Whether doing it twice is as good as once: it is tried again, and never looked up.
+    #[must_use]
+    pub fn is_idempotent(&self) -> bool {
+        matches!(
+            self,
+            Self::Unconclude { .. } | Self::Forget { .. } | Self::Card { .. }
+        )
+    }
+
+    /// Whether programs that write no `decided2` do not know it.
+    fn is_newer(&self) -> bool {
+        matches!(self, Self::Forget { .. } | Self::Card { .. })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -140,6 +142,24 @@ pub struct SentStep {
     /// It was found there after a try without an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub found: bool,
+}
+
+/// A line's text, without its seal.
+#[must_use]
+pub fn written(line: &Line) -> String {
+    #[derive(Serialize)]
+    #[serde(tag = "type", rename_all = "snake_case")]
+    enum Newer<'a> {
+        Decided2(&'a Decided),
+    }
+    let text = match line {
+        Line::Decided(decided) if decided.steps.iter().any(Step::is_newer) => {
+            serde_json::to_string(&Newer::Decided2(decided))
+        }
+        line => serde_json::to_string(line),
+    };
+    // A line holds strings and numbers alone, so this cannot fail.
+    text.unwrap_or_default()
 }
 
 /// Reads one line of the file (its seal is checked already).

@@ -276,13 +276,18 @@ impl Outbox {
             .steps
             .first()
             .and_then(|step| self.ledger.step(step))
-            .is_some_and(|step| matches!(step, Step::Unconclude { .. }));
+            .is_some_and(Step::is_idempotent);
+        let deletes = |step: &StepRef| {
+            let step = self.ledger.step(step);
+            matches!(step, Some(Step::Unconclude { .. } | Step::Forget { .. }))
+        };
+        let deletes = sending.steps.iter().all(deletes);
         let not_sent = Line::NotSent {
             at: now,
             steps: sending.steps.clone(),
         };
         match failure {
-            Failure::Gone { status: 404 } if idempotent => {
+            Failure::Gone { status: 404 } if deletes => {
                 self.worked(sending);
                 let steps = sending
                     .steps
@@ -344,6 +349,16 @@ impl Outbox {
                         // Twice is no outage: one poisoned item must not hold its neighbours.
                         trouble.alone = trouble.server_errors > 1;
                     }
+                }
+                // What is looked up is failed when it is not found.
+                let given_up = |step: &&StepRef| {
+                    self.trouble.get(step).is_some_and(|trouble| {
+                        trouble.server_errors >= SERVER_ERRORS_MAX && successes > trouble.lane_then
+                    })
+                };
+                let given_up = sending.steps.iter().find(given_up).cloned();
+                if let Some(step) = given_up.filter(|_| idempotent) {
+                    self.fail(step, "server-error", status, now);
                 }
                 if server {
                     self.lane_outage(sending, failure, now);

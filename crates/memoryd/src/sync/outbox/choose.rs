@@ -75,6 +75,7 @@ impl Outbox {
                     },
                 )
             }
+            (_, Step::Forget { .. }) => (Purpose::Send, vec![head.clone()]),
             (Some(StepState::Trying(tried)), _) if !trouble.cleared => {
                 let limits = &self.config.limits;
                 let hold = match lane(step) {
@@ -84,6 +85,13 @@ impl Outbox {
                 let free = trouble.doubt_since.unwrap_or(*tried).plus_ms(hold);
                 if free > now {
                     return Err(Some(free));
+                }
+                if matches!(step, Step::Card { .. }) {
+                    // Only now: a first request that is carried out late would undo a later one.
+                    return Ok(Some((
+                        order,
+                        self.sending(place, vec![head], Purpose::Send),
+                    )));
                 }
                 let steps = open
                     .map(|(_, step)| step)
@@ -126,18 +134,21 @@ impl Outbox {
         if steps.is_empty() {
             return Ok(None);
         }
-        let stage = if space.probe {
+        Ok(Some((order, self.sending(place, steps, purpose))))
+    }
+
+    fn sending(&self, place: &Place, steps: Vec<StepRef>, purpose: Purpose) -> Sending {
+        let stage = if self.spaces[&place.role].probe {
             Stage::Probe
         } else {
             self.after_probe(place, &steps, purpose)
         };
-        let sending = Sending {
+        Sending {
             place: place.clone(),
             steps,
             purpose,
             stage,
-        };
-        Ok(Some((order, sending)))
+        }
     }
 
     pub(super) fn after_probe(&self, place: &Place, steps: &[StepRef], purpose: Purpose) -> Stage {
@@ -154,7 +165,9 @@ impl Outbox {
                     items: steps.iter().map(|step| step.item.clone()).collect(),
                 }));
             }
-            (Purpose::LookUp, _) | (_, Some(Step::Unconclude { .. })) => return Stage::Load,
+            (Purpose::LookUp, _) | (_, Some(Step::Unconclude { .. } | Step::Forget { .. })) => {
+                return Stage::Load;
+            }
             _ => {}
         }
         match self.missing(place, steps) {
@@ -178,7 +191,11 @@ impl Outbox {
             .iter()
             .filter_map(|step| match self.ledger.step(step)? {
                 Step::Conclude { peer, .. } | Step::Messages { peer, .. } => Some(peer.clone()),
-                Step::Unconclude { .. } | Step::Note { .. } | Step::Retract { .. } => None,
+                Step::Card { .. } => Some(self.config.owner.clone()),
+                Step::Unconclude { .. }
+                | Step::Note { .. }
+                | Step::Retract { .. }
+                | Step::Forget { .. } => None,
             })
             .collect();
         self.spaces[&place.role].missing(&self.config.agent, &peers, &session)

@@ -1,6 +1,7 @@
 //! The deciding half of the outbox: what brokerd says becomes `decided` lines, or the last look before a send.
 
 use super::*;
+use crate::memory::is_forgotten;
 
 impl Outbox {
     /// Decides the turns that go nowhere whatever brokerd says.
@@ -100,8 +101,14 @@ impl Outbox {
         self.write(lines);
     }
 
+    fn restores(&self, step: &StepRef) -> bool {
+        matches!(self.ledger.step(step), Some(Step::Conclude { slot, .. }) if is_forgotten(slot))
+    }
+
     pub(super) fn last_look(&mut self, sending: Sending, state: Option<SessionState>, now: Millis) {
         let seen_then = sending.steps.iter().any(|step| match &step.item {
+            // The words that an undo brings back of a fact are of a session that may have called no tool.
+            ItemId::Edit(_) if self.restores(step) => false,
             // It came through brokerd.
             ItemId::Edit(_) => true,
             ItemId::Turn { .. } => self

@@ -10,6 +10,7 @@ impl Outbox {
         let mut steps = Vec::new();
         let mut messages: Vec<Message> = Vec::new();
         let mut text = None;
+        let mut card = None;
         let mut bytes = 0;
         for (step, load) in sending.steps.iter().zip(loads) {
             match load {
@@ -24,6 +25,7 @@ impl Outbox {
                     messages.extend(more);
                 }
                 Ok(Load::Conclusion(content)) => text = Some(content),
+                Ok(Load::Card(lines)) => card = Some(lines),
                 Ok(Load::Nothing) => {}
                 Err(LoadError::Unreadable) if steps.is_empty() => {
                     let until = now.plus_ms(SyncLimits::ms(self.config.limits.retry_ms_min));
@@ -48,8 +50,8 @@ impl Outbox {
             }
             steps.push(step.clone());
         }
-        let Some(request) = self.request(&sending, &steps, messages, text) else {
-            // What was to be taken back never came to Honcho.
+        let Some(request) = self.request(&sending, &steps, messages, text, card) else {
+            // What was to be taken back never came to Honcho, or a later card did.
             let lines = steps
                 .into_iter()
                 .map(|step| Line::Cancelled { at: now, step })
@@ -77,6 +79,7 @@ impl Outbox {
         steps: &[StepRef],
         messages: Vec<Message>,
         text: Option<String>,
+        card: Option<Vec<String>>,
     ) -> Option<Request> {
         let Place { role, session } = sending.place.clone();
         let first = steps.first()?;
@@ -105,6 +108,16 @@ impl Outbox {
                     },
                 }
             }
+            (Step::Forget { id, .. }, _) => Request::Unconclude {
+                role,
+                id: id.clone(),
+            },
+            (Step::Card { .. }, _) if self.ledger.is_old_card(first) => return None,
+            (Step::Card { .. }, _) => Request::SetCard {
+                role,
+                peer: self.config.owner.clone(),
+                lines: card?,
+            },
             (Step::Retract { of }, Purpose::Send) if !self.was_sent(of) => return None,
             (Step::Messages { .. } | Step::Note { .. } | Step::Retract { .. }, purpose) => {
                 match purpose {

@@ -1,0 +1,109 @@
+//! The tool `facts`, as far as it deletes a fact and replaces the card: asks ledger and Honcho for what is there
+//! before, and has the edit made. Called by the service on a connection's thread.
+
+use bxwire::{
+    ItemId,
+    links::memory_tools::{Caller, Reply},
+};
+
+use super::edits::{self, Held, Target};
+use crate::{
+    denied::Denied,
+    edit::{Card, Change},
+    memory::Memory,
+    plan::may_write_facts,
+    recall::{Queries, Reader},
+    service::{Service, denied_reply},
+    sync::naming,
+};
+
+/// Longest id that Honcho is asked for, in characters; its own are far shorter.
+const ID_CHARS_MAX: usize = 64;
+
+impl Service {
+    pub(crate) fn forget_fact(&self, caller: &Caller, reader: Reader, id: &str) -> Reply {
+        match self.target(caller, reader, id.trim()) {
+            Ok(target) => self.written(|memory, rules, refuser, at| {
+                edits::forget(memory, &target, caller, rules, refuser, at)
+            }),
+            Err(denied) => denied_reply(&denied),
+        }
+    }
+
+    /// Who may not write learns nothing, and has nothing asked.
+    fn target(&self, caller: &Caller, reader: Reader, id: &str) -> Result<Target, Denied> {
+        may_write_facts(caller, &self.store.rules())?;
+        let id = id.strip_prefix("own:").unwrap_or(id);
+        let own = |memory: &Memory| edits::own_id(memory.contents(), id);
+        if let Some(own) = self.store.with(own) {
+            return Ok(Target::Own(own));
+        }
+        may_ask(reader)?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if !(1..=ID_CHARS_MAX).contains(&id.len()) || !id.chars().all(plain) {
+            return Err(Denied::FactUnknown);
+        }
+        if let Some(slot) = self.hooks.slot(id)? {
+            return Ok(Target::Own(slot));
+        }
+        let found = self.knowledge.facts.conclusion(id)?;
+        let found = found.ok_or(Denied::FactUnknown)?;
+        if !found.about_owner {
+            return Err(Denied::FactOfAnother);
+        }
+        Ok(Target::Honchos(Held {
+            id: id.into(),
+            text: found.text,
+            from: found.session.as_deref().and_then(naming::of_session),
+        }))
+    }
+
+    pub(crate) fn replace_card(&self, caller: &Caller, reader: Reader, lines: &[String]) -> Reply {
+        let known = self.store.with(|memory| memory.contents().carded());
+        let before = match self.card_before(caller, reader) {
+            Ok(before) => before,
+            Err(denied) => return denied_reply(&denied),
+        };
+        self.written(|memory, rules, refuser, at| {
+            if memory.contents().carded() != known {
+                return Err(Denied::CardBusy);
+            }
+            let before = match before {
+                Before::Edit(card) => card,
+                Before::Honcho(lines) => edits::held_card(&lines, memory, refuser),
+            };
+            edits::replace_card(memory, lines, before, caller, rules, refuser, at)
+        })
+    }
+
+    fn card_before(&self, caller: &Caller, reader: Reader) -> Result<Before, Denied> {
+        may_write_facts(caller, &self.store.rules())?;
+        may_ask(reader)?;
+        // Asked first: what is sent meanwhile is what Honcho holds then.
+        let Some(ItemId::Edit(id)) = self.hooks.card_open()? else {
+            return self.knowledge.facts.card().map(Before::Honcho);
+        };
+        let edit = self.store.edit(id).ok_or(Denied::CardBusy)?;
+        let card = edit.changes.into_iter().find_map(|change| match change {
+            Change::Carded { after, .. } => Some(after),
+            _ => None,
+        });
+        card.map(Before::Edit).ok_or(Denied::CardBusy)
+    }
+}
+
+/// A secret session has been told so by then.
+fn may_ask(reader: Reader) -> Result<(), Denied> {
+    match reader.queries {
+        Queries::MayLeave => Ok(()),
+        Queries::StayHere(_) => Err(Denied::FactExcluded),
+    }
+}
+
+/// The card that is replaced.
+enum Before {
+    /// As Honcho holds it.
+    Honcho(Vec<String>),
+    /// As it will be there once everything is sent.
+    Edit(Card),
+}
