@@ -45,7 +45,7 @@ fn at_02_fleet_notes_full_of_query_words_are_marked_and_push_out_no_local_hit() 
 
 /// What the trusted workspaces hold after a plant and many sessions, in an order of its own.
 fn long_life(plant: &str) -> (Vec<(String, String)>, String) {
-    /// A thousand are the simulation's (`crates/bxtest/tests/sim/main.rs`), which runs the same deciding code.
+    /// No decision counts sessions: more of them only take longer.
     const CLEAN_SESSIONS: usize = 40;
     let mut world = World::one();
     let text = format!("For a bank transfer the account is {plant}.");
@@ -86,7 +86,7 @@ fn long_life(plant: &str) -> (Vec<(String, String)>, String) {
 
 #[test]
 fn at_06_a_plant_found_after_many_clean_sessions_changes_no_trusted_byte() {
-    let plants = ["QT17quincetree0001", "ZZ94mulberrybush99"];
+    let plants = ["quincetree", "mulberrybush"];
     let (one, other) = std::thread::scope(|scope| {
         let other = scope.spawn(|| long_life(plants[1]));
         (long_life(plants[0]), other.join().expect("a life"))
