@@ -578,3 +578,6 @@ fn lane(step: &Step) -> Lane {
         | Step::Card { .. } => Lane::Conclusions,
     }
 }
+
+#[cfg(test)]
+mod tests;
