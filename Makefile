@@ -48,6 +48,7 @@ bench:
 	cargo build --locked --release --workspace --bins
 	cargo run --locked --quiet --release --bin bench
 	cargo bench --locked --quiet -p bxtest --bench sync
+	cargo bench --locked --quiet -p bxtest --bench recall
 
 # The same by hand: daemons and stand-ins in the foreground, then a chat. Ctrl-D ends it.
 up:
