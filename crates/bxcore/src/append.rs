@@ -4,7 +4,7 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, BufRead, BufReader, Read, Seek, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -164,6 +164,41 @@ impl AppendFile {
         }
         self.file.sync_data().map_err(|source| self.lost(source))?;
         self.len += bytes.len() as u64;
+        Ok(Durable(()))
+    }
+
+    /// Puts other lines in the place of all there are: a new file beside the old one, which a reader or a crash
+    /// sees whole or not at all. It stays locked throughout.
+    ///
+    /// # Errors
+    /// [`AppendError::Full`]: the old file is still there. [`AppendError::Lost`]: end the process.
+    pub fn replace_all(&mut self, lines: &[impl AsRef<str>]) -> Result<Durable, AppendError> {
+        let full = |source| AppendError::Full {
+            path: self.path.clone(),
+            source,
+        };
+        let mut bytes = Vec::new();
+        for line in lines {
+            debug_assert!(!line.as_ref().contains('\n'));
+            bytes.extend_from_slice(line.as_ref().as_bytes());
+            bytes.push(b'\n');
+        }
+        let mode = self.file.metadata().map_err(full)?.permissions().mode();
+        let beside = replace::beside(&self.path);
+        let file = replace::fresh(&beside, mode & 0o777).map_err(full)?;
+        let written = (&file)
+            .write_all(&bytes)
+            .and_then(|()| file.sync_all())
+            // Before it has the name, so that nobody comes between.
+            .and_then(|()| file.try_lock().map_err(io::Error::from))
+            .and_then(|()| fs::rename(&beside, &self.path));
+        if let Err(source) = written {
+            let _ = fs::remove_file(&beside);
+            return Err(full(source));
+        }
+        self.file = file;
+        self.len = bytes.len() as u64;
+        replace::sync_directory(&self.path).map_err(|source| self.lost(source))?;
         Ok(Durable(()))
     }
 
@@ -394,6 +429,36 @@ mod tests {
         fs::write(&victim, "").unwrap();
         std::os::unix::fs::symlink(&victim, &path).unwrap();
         assert!(matches!(lines(&path), Err(OpenError::Io { .. })));
+    }
+
+    #[test]
+    fn all_lines_are_replaced_at_once_and_the_lock_holds() {
+        let (_folder, path) = folder();
+        let (mut file, _) = lines(&path).unwrap();
+        file.append_all(&["one", "two"]).unwrap();
+        file.replace_all(&["1", "2"]).unwrap();
+        assert!(matches!(lines(&path), Err(OpenError::Locked { .. })));
+        file.append("3").unwrap();
+        assert_eq!(file.len(), 6);
+        drop(file);
+        assert_eq!(lines(&path).unwrap().1, ["1", "2", "3"]);
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_replacement_that_cannot_be_made_leaves_the_old_lines() {
+        let (_folder, path) = folder();
+        let (mut file, _) = lines(&path).unwrap();
+        file.append("one").unwrap();
+        fs::create_dir(replace::beside(&path)).unwrap();
+        assert!(matches!(
+            file.replace_all(&["1"]),
+            Err(AppendError::Full { .. })
+        ));
+        file.append("two").unwrap();
+        drop(file);
+        assert_eq!(lines(&path).unwrap().1, ["one", "two"]);
     }
 
     #[test]

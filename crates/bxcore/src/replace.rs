@@ -13,16 +13,7 @@ use std::{
 /// Any I/O error; the old file is then still there, whole.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let beside = beside(path);
-    // A leftover of a crash, or a planted link: never write through it.
-    match fs::remove_file(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(&beside)
+    let written = fresh(&beside, mode)
         .and_then(|mut file| {
             file.write_all(bytes)?;
             file.sync_all()
@@ -35,7 +26,22 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     sync_directory(path)
 }
 
-fn beside(path: &Path) -> std::path::PathBuf {
+/// An empty file in the place of a leftover of a crash or a planted link: never written through.
+pub(crate) fn fresh(path: &Path, mode: u32) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
+}
+
+/// Where the new file lies until it has the name.
+pub(crate) fn beside(path: &Path) -> std::path::PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".new");
     path.with_file_name(name)
