@@ -53,6 +53,7 @@ entries! {
     MEMORY_UNAVAILABLE = "memory-unavailable";
     SESSION_UNKNOWN = "session-unknown";
     SESSION_BUSY = "session-busy";
+    SESSION_PURGED = "session-purged";
     TURN_INTERRUPTED = "turn-interrupted";
     // Tools.
     ROOT_REFUSED = "root-refused";

@@ -130,6 +130,18 @@ pub enum Memory {
         #[arg(long)]
         yes: bool,
     },
+    /// Remove a session's texts, here and in Honcho; shows what goes and what stays, and asks
+    ///
+    /// Its turns and its notes go: from the log, memory, the index, and Honcho with all it concluded from them. What it
+    /// made part of identity, or a fact about you, stays; `bxctl memory undo` takes that back. The session takes no
+    /// more turns. This cannot be undone.
+    Purge {
+        /// The session, as `bxctl session list` shows it
+        session: SessionId,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Take over what was changed in the Markdown files by hand; shows it and asks
     Accept {
         /// Do not ask

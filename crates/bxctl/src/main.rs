@@ -9,6 +9,7 @@ mod failure;
 mod link;
 mod memory;
 mod out;
+mod purge;
 mod render;
 mod review;
 mod runbook;
@@ -83,6 +84,7 @@ fn memory(dirs: &Dirs, command: Memory) -> Result<Exit, Failure> {
         Memory::Undo { edit, yes } => memory::undo(dirs, edit, yes),
         Memory::Review(json) => review::show(dirs, json.json),
         Memory::Promote { note, yes } => review::promote(dirs, &note, yes),
+        Memory::Purge { session, yes } => purge::run(dirs, &session, yes),
         Memory::Accept { yes } => memory::accept(dirs, yes),
         Memory::Recall { query, k, json } => memory::recall(dirs, query.join(" "), k, json.json),
         Memory::Ask {

@@ -210,8 +210,24 @@ pub fn change(
     verb: &str,
     yes: bool,
 ) -> Result<Exit, Failure> {
+    let act = || changed(dirs, &request(true));
+    shown_first(dirs, &request(false), question, verb, yes, act)
+}
+
+/// Shows what `preview` answers, asks, acts. `act`: whether something was done, and a line for each thing.
+///
+/// # Errors
+/// When memoryd cannot answer, or refuses.
+pub fn shown_first(
+    dirs: &Dirs,
+    preview: &Request,
+    question: &str,
+    verb: &str,
+    yes: bool,
+    act: impl FnOnce() -> Result<(bool, Vec<String>), Failure>,
+) -> Result<Exit, Failure> {
     if !yes {
-        let (_, lines) = changed(dirs, &request(false))?;
+        let (_, lines) = changed(dirs, preview)?;
         if lines.is_empty() {
             out::say(&format!("there is nothing to {verb}"));
             return Ok(Exit::Done);
@@ -226,7 +242,7 @@ pub fn change(
             return Ok(Exit::Done);
         }
     }
-    let (done, lines) = changed(dirs, &request(true))?;
+    let (done, lines) = act()?;
     out::print(
         &lines
             .iter()
@@ -239,7 +255,11 @@ pub fn change(
     Ok(Exit::Done)
 }
 
-fn changed(dirs: &Dirs, request: &Request) -> Result<(bool, Vec<String>), Failure> {
+/// What memoryd does, or would do: whether it did, and a line for each thing.
+///
+/// # Errors
+/// When memoryd cannot answer, or refuses.
+pub fn changed(dirs: &Dirs, request: &Request) -> Result<(bool, Vec<String>), Failure> {
     match memoryd(dirs, request)? {
         Reply::Change { done, lines, .. } => Ok((done, lines)),
         _ => Err(NOT_THE_ANSWER),

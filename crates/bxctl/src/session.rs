@@ -51,7 +51,10 @@ fn session_table(sessions: &[SessionSummary]) -> String {
             render::time(&session.started),
             one_line(&session.source),
             session.turns.to_string(),
-            render::outcome(session.last).into(),
+            match session.purged {
+                true => "purged".into(),
+                false => render::outcome(session.last).into(),
+            },
             session.label.to_string(),
         ]);
     }
@@ -151,6 +154,10 @@ fn record_shown(record: &Record, paint: Paint) -> String {
             let (why, page) = (why.unwrap_or_default(), page.unwrap_or_default());
             (format!("turn {turn} {ended}{why}{page}"), None)
         }
+        Body::Purged {} => (
+            format!("purged, {}: its texts are gone", render::time(&record.at)),
+            None,
+        ),
     };
     let body = text.map_or_else(String::new, |text| {
         render::indent(safe(text.trim()).trim_start_matches('\n'), 10)

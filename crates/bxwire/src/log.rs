@@ -87,10 +87,13 @@ pub enum Body {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         runbook: Option<String>,
     },
+    /// The owner had the session's texts removed; the records before it stay as [`Body::blank`] leaves them, and
+    /// none follows.
+    Purged {},
 }
 
 /// Every `type` a record may have; any other is a newer program's.
-pub const TYPES: [&str; 8] = [
+pub const TYPES: [&str; 9] = [
     "session",
     "epoch",
     "user",
@@ -99,6 +102,7 @@ pub const TYPES: [&str; 8] = [
     "tool_result",
     "summary",
     "turn_end",
+    "purged",
 ];
 
 fn yes() -> bool {
@@ -153,7 +157,8 @@ impl Body {
             Self::Session { .. }
             | Self::Epoch { .. }
             | Self::Assistant { .. }
-            | Self::TurnEnd { .. } => None,
+            | Self::TurnEnd { .. }
+            | Self::Purged {} => None,
         }
     }
 
@@ -166,7 +171,34 @@ impl Body {
             | Self::Assistant { turn, .. }
             | Self::ToolResult { turn, .. }
             | Self::TurnEnd { turn, .. } => Some(*turn),
-            Self::Session { .. } | Self::Epoch { .. } | Self::Summary { .. } => None,
+            Self::Session { .. } | Self::Epoch { .. } | Self::Summary { .. } | Self::Purged {} => {
+                None
+            }
+        }
+    }
+
+    /// Takes every text out; who, when, how it ended and the labels stay.
+    pub fn blank(&mut self) {
+        match self {
+            Self::User { text, .. }
+            | Self::Context { text, .. }
+            | Self::ToolResult { text, .. }
+            | Self::Summary { text, .. } => text.clear(),
+            Self::Assistant {
+                text,
+                reasoning,
+                calls,
+                ..
+            } => {
+                text.clear();
+                *reasoning = None;
+                for call in calls {
+                    call.arguments.clear();
+                }
+            }
+            // Identity, as it was then.
+            Self::Epoch { system, .. } => system.clear(),
+            Self::Session { .. } | Self::TurnEnd { .. } | Self::Purged {} => {}
         }
     }
 }
@@ -189,6 +221,28 @@ mod tests {
             "call":"abc","tool":"read_file","text":"x"}"#;
         let record: Record = serde_json::from_str(line).unwrap();
         assert_eq!(session_label([&record]), Label::UNLABELLED);
+    }
+
+    #[test]
+    fn what_is_blank_has_no_text_and_the_label_it_had() {
+        let texts = [
+            r#""type":"epoch","n":1,"system":"canary","tools":[],"why":"new""#,
+            r#""type":"user","turn":1,"key":"k","text":"canary","origin":"interactive","label":{"class":"secret","untrusted":true}"#,
+            r#""type":"context","turn":1,"text":"canary","label":{"class":"private","untrusted":false}"#,
+            r#""type":"assistant","turn":1,"text":"canary","reasoning":"canary","calls":[{"id":"c","tool":"t","arguments":"canary"}]"#,
+            r#""type":"tool_result","turn":1,"call":"c","tool":"t","text":"canary""#,
+            r#""type":"summary","covers":1,"text":"canary","label":{"class":"private","untrusted":true}"#,
+        ];
+        for text in texts {
+            let line = format!(r#"{{"seq":1,"at":"2026-01-31T10:00:00.000Z",{text}}}"#);
+            let mut record: Record = serde_json::from_str(&line).unwrap();
+            let label = record.body.label();
+            record.body.blank();
+            assert_eq!(record.body.label(), label, "{text}");
+            let blank = serde_json::to_string(&record).unwrap();
+            assert!(!blank.contains("canary"), "{blank}");
+            assert_eq!(serde_json::from_str::<Record>(&blank).unwrap(), record);
+        }
     }
 
     #[test]

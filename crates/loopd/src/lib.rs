@@ -20,6 +20,7 @@ mod memory;
 mod model;
 mod outcome;
 mod prompt;
+mod purge;
 mod room;
 pub mod run;
 mod serve;

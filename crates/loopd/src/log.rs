@@ -118,6 +118,44 @@ impl SessionLog {
         session_label(&self.records)
     }
 
+    /// Whether its texts were removed.
+    #[must_use]
+    pub fn is_purged(&self) -> bool {
+        matches!(
+            self.records.last().map(|record| &record.body),
+            Some(Body::Purged {})
+        )
+    }
+
+    /// Takes every text out of the log and says so in a last record: all at once, or not at all.
+    ///
+    /// # Errors
+    /// [`AppendError::Full`]: the log is as it was.
+    pub fn purge(&mut self) -> Result<(), AppendError> {
+        let mut records = self.records.clone();
+        records.iter_mut().for_each(|record| record.body.blank());
+        records.push(Record {
+            seq: records.len() as u64 + 1,
+            at: Millis::now().to_string(),
+            body: Body::Purged {},
+        });
+        let lines = records
+            .iter()
+            .map(serde_json::to_string)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| AppendError::Full {
+                path: self.file.path().into(),
+                source: error.into(),
+            })?;
+        match self.file.replace_all(&lines) {
+            Ok(_) => {}
+            Err(error @ AppendError::Lost { .. }) => daemon::exit_lost(&error),
+            Err(full) => return Err(full),
+        }
+        self.records = records;
+        Ok(())
+    }
+
     /// The turn that began and has no end.
     #[must_use]
     pub fn open_turn(&self) -> Option<u64> {

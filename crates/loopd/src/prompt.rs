@@ -282,7 +282,7 @@ impl<'a> History<'a> {
             }
             Body::TurnEnd { outcome, .. } => self.turn_end(*outcome),
             // A context is shown with its turn's words.
-            Body::Session { .. } | Body::Epoch { .. } | Body::Context { .. } => {}
+            Body::Session { .. } | Body::Epoch { .. } | Body::Context { .. } | Body::Purged {} => {}
         }
     }
 

@@ -23,7 +23,7 @@ use crate::{
     cancel::{Cancel, Reason},
     commands,
     daemon::Daemon,
-    log,
+    log, purge,
     session::{Place, Session},
     turn::{self, Input},
 };
@@ -241,6 +241,9 @@ fn admit(daemon: &Daemon, session: Option<&SessionId>, input: &Input) -> Result<
             .begin(&input.key, &input.source)
             .map_err(|error| Refused::new("unavailable", error.to_string()))?,
     };
+    if session.summary().purged {
+        return Err(purge::purged());
+    }
     let cancel = Cancel::default();
     let place = session
         .enter(&cancel, daemon.config().limits.queue_turns_max)
@@ -292,6 +295,7 @@ fn answer(daemon: &Daemon, request: Request, out: &Out) {
             sessions: daemon.sessions.list(),
         }),
         Request::SessionLabel { session } => commands::label(daemon, &session),
+        Request::PurgeSession { session } => purge::purge(daemon, &session),
         Request::Turn { .. } => return,
     };
     out.say(&answered.unwrap_or_else(TurnEvent::Refused));
@@ -361,7 +365,7 @@ fn shortened(mut record: Record) -> Record {
             cut(system);
             *tools = serde_json::Value::Null;
         }
-        Body::Session { .. } | Body::TurnEnd { .. } => {}
+        Body::Session { .. } | Body::TurnEnd { .. } | Body::Purged {} => {}
     }
     record
 }

@@ -27,6 +27,8 @@ pub struct Summary {
     pub first_key: Option<(String, String)>,
     pub records: u64,
     pub open: Option<u64>,
+    /// The owner had its texts removed: it takes no more turns.
+    pub purged: bool,
 }
 
 impl Summary {
@@ -61,6 +63,7 @@ impl Summary {
                 self.last = Some(*outcome);
                 self.open = None;
             }
+            Body::Purged {} => self.purged = true,
             _ => {}
         }
     }

@@ -186,6 +186,7 @@ impl Sessions {
                     turns: summary.turns,
                     last: summary.last,
                     label: summary.label,
+                    purged: summary.purged,
                 })
             })
             .collect();

@@ -24,6 +24,7 @@ use crate::{
     model::{Event, Model, ModelError},
     outcome,
     prompt::{self, Options, Tools},
+    purge,
     session::{Place, Session},
 };
 
@@ -111,6 +112,11 @@ fn begin(
         Ok(log) => log,
         Err(error) => return cannot_open(daemon, &error),
     };
+    // It waited in the queue behind the purge.
+    if log.is_purged() {
+        session.update(log.records());
+        return TurnEvent::Refused(purge::purged());
+    }
     let was_open = log.open_turn().is_some();
     let closed = log.close_open_turn();
     if was_open {

@@ -6,7 +6,10 @@ use std::{
     io::{BufRead as _, BufReader, Read as _},
 };
 
-use bxcore::{report, runbook};
+use bxcore::{
+    report::{self, Actionable as _},
+    runbook,
+};
 use bxwire::{
     Audience, Class, EditId, ItemId, Label, Refused, SessionId, Trust,
     links::{
@@ -20,10 +23,11 @@ use bxwire::{
 
 use crate::{
     denied::Denied,
-    edit::KeptLocal,
+    edit::{Edit, KeptLocal},
     facts,
     logs::Logs,
     memory::Memory,
+    purge,
     recall::{Queries, Reader},
     review,
     service::{self, RecallError, Service},
@@ -79,6 +83,7 @@ impl Service {
             }
             Request::MemoryReview {} => self.review(),
             Request::MemoryPromote { note, confirm } => self.promote(&note, confirm),
+            Request::MemoryPurge { session, confirm } => self.purge(&session, confirm),
             Request::MemoryAccept { confirm } => match self.accept(confirm) {
                 Ok(accepted) => Reply::Change {
                     done: accepted.written.is_some(),
@@ -330,6 +335,63 @@ impl Service {
         }
     }
 
+    /// Removes what a session left here and in Honcho. Its log is loopd's, which empties it first.
+    fn purge(&self, session: &SessionId, confirm: bool) -> Reply {
+        let log = match self.logs.purged(session) {
+            Ok(log) => log,
+            Err(error) => {
+                let refused = Refused::new("unreadable", report::line(&error, None));
+                return match error.runbook() {
+                    Some(entry) => refused.with_runbook(entry.anchor()).into(),
+                    None => refused.into(),
+                };
+            }
+        };
+        if confirm {
+            if log.is_some_and(|(_, purged)| !purged) {
+                return Refused::new(
+                    "log-not-purged",
+                    "loopd's log still holds the session's texts; `bxctl memory purge` empties it first",
+                )
+                .with_runbook(runbook::SESSION_PURGED.anchor())
+                .into();
+            }
+            let before = self.store.with(|memory| memory.purged(session));
+            return match self.write(|memory, _, _, at| purge::plan(memory, session, at)) {
+                Ok(written) => purged(&written.edit),
+                // It was carried out when loopd said that the log is empty.
+                Err(WriteError::Denied(_)) if before.is_some() => {
+                    let edit = before.and_then(|edit| self.store.edit(edit));
+                    edit.as_ref().map_or(NOTHING, purged)
+                }
+                Err(error) => service::refused(&error).into(),
+            };
+        }
+        let edit = self
+            .store
+            .would(|memory, _, _| purge::plan(memory, session, ""));
+        let places = self.hooks.places(session);
+        let turns = log.filter(|(_, purged)| !purged).map(|(turns, _)| turns);
+        let mut lines = Vec::new();
+        if let Some(turns) = turns {
+            lines.push(match turns {
+                1 => "empties its 1 turn, here and in the index".to_owned(),
+                _ => format!("empties its {turns} turns, here and in the index"),
+            });
+        }
+        match edit {
+            Ok(edit) => lines.extend(words::lines(&edit).into_iter().skip(1)),
+            Err(Denied::Argument(_)) => {}
+            Err(denied) => return service::refused(&WriteError::Denied(denied)).into(),
+        }
+        lines.extend(places);
+        Reply::Change {
+            done: false,
+            lines: bounded(lines),
+            edit: None,
+        }
+    }
+
     /// What a chat's owner asked of memory, in words.
     pub(crate) fn command(&self, session: &SessionId, name: &str, arguments: &[String]) -> String {
         let made = match name {
@@ -376,6 +438,21 @@ impl Service {
             }
             Err(error) => report::actionable(&error),
         }
+    }
+}
+
+const NOTHING: Reply = Reply::Change {
+    done: false,
+    lines: Vec::new(),
+    edit: None,
+};
+
+/// A purge that was carried out.
+fn purged(edit: &Edit) -> Reply {
+    Reply::Change {
+        done: true,
+        lines: bounded(words::lines(edit)),
+        edit: Some(edit.id),
     }
 }
 

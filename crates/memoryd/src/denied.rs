@@ -106,6 +106,8 @@ pub enum Denied {
         then: String,
         now: String,
     },
+    #[error("{0} cannot be undone: what it would bring back was purged")]
+    Purged(EditId),
     #[error("{0} cannot be taken over: it is not a plain text file of at most {1} bytes")]
     Unreadable(String, u64),
     #[error("{0}")]
@@ -135,7 +137,8 @@ impl Denied {
             Self::UnknownEdit(_)
             | Self::AlreadyUndone { .. }
             | Self::ChangedSince { .. }
-            | Self::NotKept(_) => runbook::UNDO_REFUSED,
+            | Self::NotKept(_)
+            | Self::Purged(_) => runbook::UNDO_REFUSED,
             Self::HonchoAway => runbook::HONCHO_UNREACHABLE,
             _ => runbook::MEMORY_WRITE_REFUSED,
         }

@@ -12,7 +12,7 @@ pub struct Edit {
     pub at: String,
     pub by: By,
     /// What was asked for, in a fixed word: `add`, `replace`, `remove`, `note`, `consolidate`, `conclude`,
-    /// `forget`, `profile`, `promote`, `undo`, `accept`.
+    /// `forget`, `profile`, `promote`, `undo`, `accept`, `purge`.
     pub what: String,
     pub changes: Vec<Change>,
     /// The edit this one undoes.
@@ -130,6 +130,17 @@ pub enum Change {
         before: Card,
         after: Card,
     },
+    /// The session's texts were removed; the changes after it say what of them went and what stays. Changes
+    /// nothing in memory by itself, and cannot be undone.
+    Purged {
+        session: SessionId,
+    },
+    /// Came from the session that is purged, and stays: Honcho gets it anew. Changes nothing in memory.
+    Kept {
+        about: About,
+        entry: String,
+        text: String,
+    },
 }
 
 /// The owner's peer card, as it was or is to be.
@@ -218,10 +229,39 @@ impl Change {
                 before: after,
                 after: before,
             },
+            // An edit that has these is not undone.
+            Self::Purged { .. } | Self::Kept { .. } => self.clone(),
         }
     }
 
-    /// The entry, note, fact or card it is about.
+    /// The session that it purges.
+    #[must_use]
+    pub fn purges(&self) -> Option<&SessionId> {
+        match self {
+            Self::Purged { session } => Some(session),
+            _ => None,
+        }
+    }
+
+    /// The text that it puts into memory; `None` for one that puts in nothing new.
+    #[must_use]
+    pub fn new_text(&self) -> Option<&str> {
+        match self {
+            Self::Added { text, .. } | Self::Noted { text, .. } => Some(text),
+            Self::Replaced { after, .. } => Some(after),
+            Self::Dropped { .. }
+            | Self::Moved { .. }
+            | Self::MovedBack { .. }
+            | Self::Unnoted { .. }
+            | Self::Forgot { .. }
+            | Self::Restored { .. }
+            | Self::Carded { .. }
+            | Self::Purged { .. }
+            | Self::Kept { .. } => None,
+        }
+    }
+
+    /// The entry, note, fact or card it is about; of a purge, the session.
     #[must_use]
     pub fn subject(&self) -> &str {
         match self {
@@ -229,7 +269,9 @@ impl Change {
             | Self::Replaced { entry, .. }
             | Self::Dropped { entry, .. }
             | Self::Moved { entry, .. }
-            | Self::MovedBack { entry, .. } => entry,
+            | Self::MovedBack { entry, .. }
+            | Self::Kept { entry, .. } => entry,
+            Self::Purged { session } => session.as_str(),
             Self::Noted { note, .. } | Self::Unnoted { note, .. } => note,
             Self::Forgot { fact, .. } | Self::Restored { fact, .. } => fact,
             Self::Carded { card, .. } => card,

@@ -27,7 +27,12 @@ pub fn of(item: &ItemId, store: &Store, logs: &Logs) -> Result<Facts, Refused> {
             .with(|memory| Some(of_edit(memory.edit(*id)?, memory.undone_by(*id))))
             .ok_or_else(|| unknown(format!("there is no edit {id}"))),
         ItemId::Turn { session, turn } => match logs.turn(session, *turn) {
-            Ok(Some(turn)) => Ok(of_turn(&turn)),
+            Ok(Some(turn)) => {
+                let mut facts = of_turn(&turn);
+                let purge = store.with(|memory| memory.purged(session));
+                facts.extend(purge.map(|edit| fact("purged by", &edit.to_string())));
+                Ok(facts)
+            }
             Ok(None) => Err(unknown(format!("no turn {item} has ended"))),
             Err(error) => {
                 let refused = Refused::new("unreadable", report::line(&error, None));

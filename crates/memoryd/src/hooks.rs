@@ -27,6 +27,8 @@ pub trait SyncHooks: Send + Sync {
     /// What the ledger says was held back.
     fn review(&self) -> control::Reply;
     fn why(&self, item: &ItemId) -> control::Reply;
+    /// What a purge of the session deletes in Honcho, a line each.
+    fn places(&self, session: &SessionId) -> Vec<String>;
     /// The item that made what Honcho has under this id.
     fn made(&self, id: &str) -> Option<ItemId>;
     /// The entry, note or fact whose conclusion Honcho has under this id.
@@ -94,6 +96,10 @@ impl SyncHooks for NoHoncho {
             }
             Err(refused) => refused.into(),
         }
+    }
+
+    fn places(&self, _: &SessionId) -> Vec<String> {
+        Vec::new()
     }
 
     fn made(&self, _: &str) -> Option<ItemId> {

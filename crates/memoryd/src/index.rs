@@ -17,7 +17,7 @@ use bxcore::{clock::Millis, runbook};
 use bxwire::{EditId, Label, SessionId};
 use rusqlite::{Connection, ErrorCode, Transaction, params};
 
-use crate::logs::{Cursor, LogError, Logs};
+use crate::logs::{Cursor, LogError, Logs, Standing};
 
 mod rows;
 pub use rows::{New, TOKENIZER, of_memory};
@@ -61,6 +61,15 @@ impl Source {
             Self::Reply => "reply",
         }
     }
+}
+
+/// What a pass over the logs found besides turns.
+#[derive(Debug, Default)]
+pub struct Pass {
+    /// Of logs that could not be read.
+    pub errors: Vec<IndexError>,
+    /// Sessions whose logs hold no texts any more.
+    pub purged: Vec<SessionId>,
 }
 
 /// One row that matched.
@@ -178,35 +187,36 @@ impl Index {
         Ok(connection)
     }
 
-    /// Takes in a session's turns that ended since the last time.
+    /// Takes in a session's turns that ended since the last time; whether its log was purged.
     ///
     /// # Errors
     /// [`IndexError`]; nothing was taken in then.
-    pub fn take_session(&self, logs: &Logs, session: &SessionId) -> Result<(), IndexError> {
+    pub fn take_session(&self, logs: &Logs, session: &SessionId) -> Result<bool, IndexError> {
         let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let name = session.as_str();
         let mut cursor = self
             .run(|tx| rows::read_cursor(tx, name))?
             .unwrap_or_default();
+        let before = cursor.clone();
         let turns = logs.turns_after(session, &mut cursor)?;
         self.run(|tx| {
+            if before.offset > cursor.offset || !before.is_same_file(&cursor) {
+                rows::take_out(tx, name)?;
+            }
             for turn in &turns {
                 rows::put_turn(tx, turn)?;
             }
             rows::write_cursor(tx, name, &cursor)
-        })
+        })?;
+        Ok(cursor.is_purged())
     }
 
-    /// Compares every log's length with what was taken in, and takes in the rest. Stops between two sessions
-    /// when told to. A log that cannot be read keeps no other back; their errors come back.
+    /// Compares every log with what was taken in, and takes in the rest. Stops between two sessions when told to. A
+    /// log that cannot be read keeps no other back.
     ///
     /// # Errors
     /// [`IndexError`] of the index or of the logs' folder.
-    pub fn take_logs(
-        &self,
-        logs: &Logs,
-        stopping: &AtomicBool,
-    ) -> Result<Vec<IndexError>, IndexError> {
+    pub fn take_logs(&self, logs: &Logs, stopping: &AtomicBool) -> Result<Pass, IndexError> {
         let mut known = self.run(|tx| {
             let mut rows = tx.prepare("SELECT session, cursor FROM cursors")?;
             rows.query_map([], |row| {
@@ -214,29 +224,53 @@ impl Index {
             })?
             .collect::<rusqlite::Result<BTreeMap<_, _>>>()
         })?;
-        let mut errors = Vec::new();
-        for (session, bytes) in logs.sessions()? {
+        let mut pass = Pass::default();
+        for (session, found) in logs.sessions()? {
             if stopping.load(Ordering::SeqCst) {
-                return Ok(errors);
+                return Ok(pass);
             }
             let cursor = known.remove(session.as_str());
             let cursor = cursor.and_then(|text| serde_json::from_str::<Cursor>(&text).ok());
             let taken = match cursor {
-                Some(cursor) if cursor.offset == bytes => Ok(()),
-                Some(cursor) if cursor.offset > bytes => self
-                    .forget_session(session.as_str())
-                    .and_then(|()| self.take_session(logs, &session)),
+                Some(cursor) if cursor.stands(found) == Standing::Read => Ok(cursor.is_purged()),
                 _ => self.take_session(logs, &session),
             };
             match taken {
-                Err(error @ IndexError::Log(_)) => errors.push(error),
-                other => other?,
+                Ok(true) => pass.purged.push(session),
+                Ok(false) => {}
+                Err(error @ IndexError::Log(_)) => pass.errors.push(error),
+                Err(error) => return Err(error),
             }
         }
         for session in known.keys() {
             self.forget_session(session)?;
         }
-        Ok(errors)
+        Ok(pass)
+    }
+
+    /// The last purge that the file was made after; `EditId(0)`: none.
+    ///
+    /// # Errors
+    /// [`IndexError`].
+    pub fn last_purge(&self) -> Result<EditId, IndexError> {
+        self.run(rows::last_purge)
+    }
+
+    /// Throws the file away and makes an empty one, so that no page of it holds what was purged.
+    ///
+    /// # Errors
+    /// [`IndexError`].
+    pub fn start_over(&self, purge: EditId) -> Result<(), IndexError> {
+        let mut open = self
+            .connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *open = None;
+        remove(&self.path).map_err(|source| IndexError::Io {
+            path: self.path.clone(),
+            source,
+        })?;
+        self.attempt(&mut open, |tx| rows::set_last_purge(tx, purge))
     }
 
     fn forget_session(&self, session: &str) -> Result<(), IndexError> {

@@ -53,6 +53,15 @@ impl Journal {
         Ok((Self { file }, memory))
     }
 
+    /// Puts other edits in the place of all there are, at once.
+    ///
+    /// # Errors
+    /// [`AppendError`]; after [`AppendError::Full`] the old ones are still there.
+    pub fn replace(&mut self, edits: &[Edit]) -> Result<Durable, AppendError> {
+        let lines: Vec<_> = edits.iter().map(line).collect();
+        self.file.replace_all(&lines)
+    }
+
     /// Adds an edit and returns once it is on the disk.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ pub mod logs;
 pub mod memory;
 pub mod notes;
 pub mod plan;
+pub mod purge;
 pub mod recall;
 pub mod review;
 pub mod run;

@@ -4,6 +4,7 @@
 use std::{
     fs::{self, File},
     io::{self, Seek, SeekFrom},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -39,6 +40,16 @@ pub struct Turn {
     pub label: Label,
     /// Whether the session's log holds, up to here, a result that brokerd gave.
     pub broker_results: bool,
+    /// The owner had the session's texts removed: there are none here.
+    pub purged: bool,
+}
+
+/// A log as the folder shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    pub bytes: u64,
+    /// Another file, when a purge wrote the log anew.
+    inode: u64,
 }
 
 /// How far a log was read, and what it said up to there.
@@ -54,6 +65,22 @@ pub struct Cursor {
     audience: Option<Audience>,
     /// The turn that has begun and not ended.
     open: Option<OpenTurn>,
+    /// Which file it was; 0: not known.
+    #[serde(default)]
+    inode: u64,
+    /// The log says that it was purged.
+    #[serde(default)]
+    purged: bool,
+}
+
+/// How a log stands to what was read of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    Read,
+    /// There is more.
+    Grown,
+    /// It is not the file that was read, or was cut: it is read from its start.
+    Anew,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -98,11 +125,11 @@ impl Logs {
         Self { folder }
     }
 
-    /// Every session with its log's length in bytes, oldest id first. No folder yet: none.
+    /// Every session with its log, oldest id first. No folder yet: none.
     ///
     /// # Errors
     /// [`LogError::Folder`].
-    pub fn sessions(&self) -> Result<Vec<(SessionId, u64)>, LogError> {
+    pub fn sessions(&self) -> Result<Vec<(SessionId, Found)>, LogError> {
         let failed = |source| LogError::Folder {
             path: self.folder.clone(),
             source,
@@ -120,15 +147,15 @@ impl Logs {
                 .and_then(|name| name.strip_suffix(".jsonl"))
                 .and_then(|name| name.parse::<SessionId>().ok());
             if let Some(id) = id {
-                found.push((id, entry.metadata().map_err(failed)?.len()));
+                found.push((id, Found::of(&entry.metadata().map_err(failed)?)));
             }
         }
-        found.sort();
+        found.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(found)
     }
 
-    /// The turns that ended after the cursor, which moves past them. The log is synced first, so that what is
-    /// decided from it cannot be lost. No log: none.
+    /// The turns that ended after the cursor, which moves past them; all of them when the log is another file than
+    /// the one it stands in. The log is synced first, so that what is decided from it cannot be lost. No log: none.
     ///
     /// # Errors
     /// [`LogError`]; the cursor has not moved then.
@@ -147,8 +174,14 @@ impl Logs {
             other => other.map_err(failed)?,
         };
         file.sync_data().map_err(failed)?;
-        file.seek(SeekFrom::Start(cursor.offset)).map_err(failed)?;
-        let mut next = cursor.clone();
+        let found = Found::of(&file.metadata().map_err(failed)?);
+        let mut next = match cursor.stands(found) {
+            Standing::Read | Standing::Grown => cursor.clone(),
+            Standing::Anew => Cursor::default(),
+        };
+        next.inode = found.inode;
+        file.seek(SeekFrom::Start(next.offset)).map_err(failed)?;
+        let before = next.lines;
         let mut turns = Vec::new();
         let mut lines = 0;
         let read = append::read_lines(&path, file, |_, line| {
@@ -157,11 +190,24 @@ impl Logs {
             turns.extend(next.take(session, record));
             Ok(())
         })
-        .map_err(|error| renumber(error, cursor.lines))?;
+        .map_err(|error| renumber(error, before))?;
         next.offset += read;
         next.lines += lines;
+        // A purge's record is the last one.
+        turns.iter_mut().for_each(|turn| turn.purged = next.purged);
         *cursor = next;
         Ok(turns)
+    }
+
+    /// How many turns of a session have ended, and whether its texts were removed; `None`: it has no log.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    pub fn purged(&self, session: &SessionId) -> Result<Option<(u64, bool)>, LogError> {
+        let mut cursor = Cursor::default();
+        let turns = self.turns_after(session, &mut cursor)?;
+        let last = turns.last().map_or(0, |turn| turn.turn);
+        Ok((cursor.lines > 0).then_some((last, cursor.purged)))
     }
 
     /// One turn, read from the start of its log; `None` when it has not ended there.
@@ -213,7 +259,40 @@ fn renumber(error: OpenError, before: usize) -> OpenError {
     }
 }
 
+impl Found {
+    fn of(found: &fs::Metadata) -> Self {
+        Self {
+            bytes: found.len(),
+            inode: found.ino(),
+        }
+    }
+}
+
 impl Cursor {
+    /// Whether there is something to read.
+    #[must_use]
+    pub fn stands(&self, found: Found) -> Standing {
+        if found.bytes < self.offset || (self.inode != 0 && self.inode != found.inode) {
+            Standing::Anew
+        } else if found.bytes == self.offset {
+            Standing::Read
+        } else {
+            Standing::Grown
+        }
+    }
+
+    /// Whether both stand in one file, as far as that is known.
+    #[must_use]
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        self.inode == 0 || self.inode == other.inode
+    }
+
+    /// Whether the log, as far as it was read, says that its texts were removed.
+    #[must_use]
+    pub fn is_purged(&self) -> bool {
+        self.purged
+    }
+
     /// Takes in one record; a turn that it ends comes back. Values only.
     pub fn take(&mut self, session: &SessionId, record: Record) -> Option<Turn> {
         if let Some(label) = record.body.label() {
@@ -271,8 +350,10 @@ impl Cursor {
                     ended_at: record.at,
                     label: self.label,
                     broker_results: self.broker_results,
+                    purged: false,
                 });
             }
+            Body::Purged {} => self.purged = true,
             Body::Epoch { .. } | Body::Context { .. } | Body::Summary { .. } => {}
         }
         None

@@ -202,6 +202,7 @@ impl Contents {
                 }
                 self.card = Some((edit.id, after.clone()));
             }
+            Change::Purged { .. } | Change::Kept { .. } => {}
         }
         Ok(())
     }
@@ -332,6 +333,8 @@ impl Contents {
                 | Change::Dropped { about, .. }
                 | Change::Moved { about, .. }
                 | Change::MovedBack { about, .. } => Some(*about),
+                // The purge and what it keeps leave every file as it is.
+                Change::Purged { .. } | Change::Kept { .. } => continue,
                 Change::Noted { .. }
                 | Change::Unnoted { .. }
                 | Change::Forgot { .. }
@@ -414,9 +417,33 @@ pub struct Memory {
     /// For each edit that was ever undone, the undos, oldest first.
     undos: BTreeMap<EditId, Vec<EditId>>,
     owner_changes: u64,
+    /// The last edit that purged each session.
+    purges: BTreeMap<SessionId, EditId>,
 }
 
 impl Memory {
+    /// What these edits add up to.
+    ///
+    /// # Errors
+    /// [`Misfit`]: they do not follow from each other.
+    pub fn of(edits: Vec<Edit>) -> Result<Self, Misfit> {
+        let mut memory = Self::default();
+        edits.into_iter().try_for_each(|edit| memory.apply(edit))?;
+        Ok(memory)
+    }
+
+    /// The last edit that purged a session.
+    #[must_use]
+    pub fn purged(&self, session: &SessionId) -> Option<EditId> {
+        self.purges.get(session).copied()
+    }
+
+    /// The last edit that purged any session.
+    #[must_use]
+    pub fn last_purge(&self) -> Option<EditId> {
+        self.purges.values().max().copied()
+    }
+
     #[must_use]
     pub fn contents(&self) -> &Contents {
         &self.contents
@@ -490,6 +517,9 @@ impl Memory {
         if let Some(undoes) = edit.undoes {
             self.undos.entry(undoes).or_default().push(edit.id);
         }
+        for session in edit.changes.iter().filter_map(Change::purges) {
+            self.purges.insert(session.clone(), edit.id);
+        }
         let identity = |change: &Change| {
             !matches!(
                 change,
@@ -498,6 +528,8 @@ impl Memory {
                     | Change::Forgot { .. }
                     | Change::Restored { .. }
                     | Change::Carded { .. }
+                    | Change::Purged { .. }
+                    | Change::Kept { .. }
             )
         };
         if edit.by == (By::Owner {}) && edit.changes.iter().any(identity) {

@@ -31,6 +31,7 @@ use crate::{
     logs::Logs,
     memory::Memory,
     plan::{self, Rules},
+    purge,
     recall::{self, Query, Reader},
     store::{Store, WriteError, Written},
     sync::config::Role,
@@ -110,7 +111,9 @@ impl Service {
 
     /// Brings the index up to the logs and the journal. The indexing thread's work.
     pub fn catch_up(&self) {
-        let memory = self.catch_up_memory();
+        let memory = self
+            .throw_away_purged()
+            .and_then(|()| self.catch_up_memory());
         if self.index.take_stale() {
             self.filling.store(true, Ordering::SeqCst);
         }
@@ -124,7 +127,12 @@ impl Service {
         }
         let mut trouble: Vec<_> = memory.err().iter().map(noticed).collect();
         match logs {
-            Ok(errors) => trouble.extend(errors.iter().map(noticed)),
+            Ok(pass) => {
+                trouble.extend(pass.errors.iter().map(noticed));
+                pass.purged
+                    .iter()
+                    .for_each(|session| self.finish_purge(session));
+            }
             Err(error) => trouble.push(noticed(&error)),
         }
         let mut last = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,6 +145,26 @@ impl Service {
             tracing::info!("the index is up to date again");
         }
         *last = trouble;
+    }
+
+    /// An index made before the last purge may still hold in its pages what was purged.
+    fn throw_away_purged(&self) -> Result<(), IndexError> {
+        match self.store.with(Memory::last_purge) {
+            Some(purge) if self.index.last_purge()? < purge => self.index.start_over(purge),
+            _ => Ok(()),
+        }
+    }
+
+    /// loopd has emptied the session's log, and whoever asked for that may not have come to ask for the rest.
+    fn finish_purge(&self, session: &SessionId) {
+        if self.store.with(|memory| memory.purged(session)).is_some() {
+            return;
+        }
+        let made = self.write(|memory, _, _, at| purge::plan(memory, session, at));
+        match made {
+            Ok(written) => tracing::info!(edit = %written.edit.id, "purged a session"),
+            Err(error) => tracing::error!("cannot purge a session: {}", report::actionable(&error)),
+        }
     }
 
     fn catch_up_memory(&self) -> Result<(), IndexError> {
@@ -183,6 +211,14 @@ impl Service {
     }
 
     fn told(&self, edit: &Edit) {
+        if edit.changes.iter().any(|change| change.purges().is_some()) {
+            if let Err(error) = self.index.start_over(edit.id) {
+                self.index_failed(&error);
+            }
+            self.wake();
+            self.hooks.edit_made(edit);
+            return;
+        }
         let subjects = edit
             .changes
             .iter()
@@ -265,8 +301,10 @@ impl Service {
     }
 
     fn updated(&self, session: &SessionId, turn: u64) {
-        if let Err(error) = self.index.take_session(&self.logs, session) {
-            self.index_failed(&error);
+        match self.index.take_session(&self.logs, session) {
+            Ok(true) => self.finish_purge(session),
+            Ok(false) => {}
+            Err(error) => self.index_failed(&error),
         }
         self.hooks.turn_ended(session, turn);
         self.knowledge.context.turn_ended(session, turn);

@@ -28,6 +28,7 @@ use crate::{
     memory::{Contents, Memory, identity_file},
     notes,
     plan::Rules,
+    purge,
 };
 
 /// Longest line of the journal, in bytes: well within what is read back.
@@ -86,6 +87,8 @@ struct Inner {
     /// Journalled files that may still be as before their last edit.
     behind: BTreeSet<String>,
     append_failing: bool,
+    /// The journal still holds texts that were purged, since it could not be written anew.
+    unpurged: bool,
     /// The hand edits that were shown last, by hash.
     shown: Option<Vec<(String, String)>>,
 }
@@ -104,8 +107,11 @@ impl Store {
             files: Files::new(folder.into()),
             behind,
             append_failing: false,
+            unpurged: false,
             shown: None,
         };
+        // A crash may have come between a purge's line and the journal without the texts.
+        inner.take_out_purged();
         for file in inner.held() {
             tracing::warn!(
                 file,
@@ -264,6 +270,10 @@ impl Store {
             let text = "the journal cannot be written; memory stays as it is".into();
             notices.push(notice(text, runbook::APPEND_FAILED));
         }
+        if inner.unpurged {
+            let text = "the journal still holds texts that were purged: it cannot be written anew";
+            notices.push(notice(text.into(), runbook::APPEND_FAILED));
+        }
         let held = inner.held();
         for file in &inner.behind {
             let text = format!("memory/{file} cannot be written; its edits are in the journal");
@@ -325,7 +335,37 @@ impl Inner {
         }
         // The preview has shown that it fits.
         let _ = self.memory.apply(edit.clone());
+        if self.unpurged || edit.changes.iter().any(|change| change.purges().is_some()) {
+            self.take_out_purged();
+        }
         Ok(Written { edit, behind })
+    }
+
+    /// Writes the journal anew without the texts that were purged, if it still holds any.
+    fn take_out_purged(&mut self) {
+        let Some(edits) = purge::blanked(self.memory.edits()) else {
+            self.unpurged = false;
+            return;
+        };
+        // Texts that stand in no file are changed, and everywhere alike, so what memory holds stays.
+        let Ok(memory) = Memory::of(edits) else {
+            self.unpurged = true;
+            tracing::error!(
+                "the journal without what was purged would not add up: it is left as it is"
+            );
+            return;
+        };
+        match self.journal.replace(memory.edits()) {
+            Ok(_) => {
+                self.memory = memory;
+                self.unpurged = false;
+            }
+            Err(error @ AppendError::Lost { .. }) => daemon::exit_lost(&error),
+            Err(error @ AppendError::Full { .. }) => {
+                self.unpurged = true;
+                tracing::error!("{}", report::actionable(&error));
+            }
+        }
     }
 
     fn recovered(&mut self) {

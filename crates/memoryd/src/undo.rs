@@ -7,6 +7,7 @@ use crate::{
     edit::{By, Change, Edit},
     memory::{Contents, Memory, Misfit},
     plan::Rules,
+    purge,
     screen::clean,
 };
 
@@ -36,6 +37,9 @@ pub fn undo(memory: &Memory, target: EditId, rules: &Rules, at: &str) -> Result<
         kept_local: undone.kept_local,
         files: Vec::new(),
     };
+    if edit.changes.iter().any(purge::is_gone) {
+        return Err(Denied::Purged(target));
+    }
     memory
         .preview(&edit)
         .map_err(|misfit| changed(target, misfit))?;

@@ -62,6 +62,8 @@ fn happened(change: &Change) -> String {
         Change::Forgot { .. } => format!("forgot {id}, a fact about the owner"),
         Change::Restored { .. } => format!("brought back {id}, a fact about the owner"),
         Change::Carded { .. } => "replaced the owner's card".into(),
+        Change::Purged { .. } => format!("purged {id}"),
+        Change::Kept { .. } => format!("kept {id}"),
     }
 }
 
@@ -91,6 +93,8 @@ pub fn lines(edit: &Edit) -> Vec<String> {
                     after.shown()
                 )
             }
+            Change::Purged { .. } => format!("purges {id}"),
+            Change::Kept { text, .. } => format!("keeps {id}: {text}"),
         }
     };
     edit.changes.iter().map(line).collect()
@@ -162,6 +166,8 @@ fn signed(change: &Change) -> String {
         }
         Change::Moved { text, .. } => format!("to the notes: {text}"),
         Change::MovedBack { text, .. } => format!("back from the notes: {text}"),
+        Change::Purged { session } => session.to_string(),
+        Change::Kept { entry, .. } => format!("keeps {entry}"),
     }
 }
 

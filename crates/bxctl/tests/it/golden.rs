@@ -409,6 +409,7 @@ fn sessions() {
                     turns: 1,
                     last: None,
                     label: Label::PRIVATE,
+                    purged: true,
                 },
                 SessionSummary {
                     session: session(),
@@ -417,6 +418,7 @@ fn sessions() {
                     turns: 12,
                     last: Some(Outcome::Replied),
                     label: UNTRUSTED,
+                    purged: false,
                 },
             ],
         })],

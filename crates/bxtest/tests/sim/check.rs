@@ -13,7 +13,7 @@ use memoryd::sync::{
 };
 
 use crate::{
-    honcho::DERIVED,
+    honcho::{Conclusion, DERIVED},
     world::{COMMON, World},
 };
 
@@ -136,6 +136,10 @@ impl World {
                 .or_default() += usize::from(!found.deleted);
         }
         for ((content, session), count) in conclusions {
+            // The journal has no text of a purge's notes from then on, Honcho until it is told.
+            if self.is_of_purged(session) {
+                continue;
+            }
             let of_edits = |edit: &&memoryd::edit::Edit| {
                 let texts = edit
                     .changes
@@ -191,7 +195,11 @@ impl World {
                         );
                     }
                     StepState::Sent { ids, .. } => {
+                        let place = ledger.place(&step).expect("a place");
                         for id in ids {
+                            if self.is_of_purged(&place.session) {
+                                continue;
+                            }
                             assert!(
                                 self.is_there(role, id),
                                 "{item} is recorded as sent and is not there"
@@ -208,7 +216,49 @@ impl World {
         self.check_undone(outbox);
         self.check_forgotten(outbox);
         self.check_card(ledger);
+        self.check_purged();
+        self.check_standing(ledger);
         self.check_health();
+    }
+
+    /// Whether a Honcho session is one of a session that was purged.
+    fn is_of_purged(&self, session: &str) -> bool {
+        let purged = self.sessions.iter().filter(|session| session.purged);
+        purged
+            .into_iter()
+            .any(|purged| session.starts_with(purged.id.as_str()))
+    }
+
+    /// What memory holds and Honcho was told of is still there.
+    fn check_standing(&self, ledger: &Ledger) {
+        let conclusions = &self.honcho.spaces[&Role::Trusted].conclusions;
+        for id in ledger.standing(usize::MAX) {
+            let there = |found: &&Conclusion| found.id == id && !found.deleted;
+            assert!(
+                conclusions.iter().any(|found| there(&found)),
+                "{id} stands for something and is gone"
+            );
+        }
+    }
+
+    /// Nothing of a purged session is anywhere, but for what was kept.
+    fn check_purged(&self) {
+        for role in Role::ALL {
+            for (session, stored) in self.honcho.messages(role) {
+                let item = &stored.message.item;
+                assert!(
+                    !self.is_of_purged(session),
+                    "{item} is in {role:?} though its session was purged"
+                );
+            }
+            for found in &self.honcho.spaces[&role].conclusions {
+                assert!(
+                    found.deleted || !self.is_of_purged(&found.session),
+                    "`{}` is there though its session was purged",
+                    found.content
+                );
+            }
+        }
     }
 
     /// Nothing was lost here, so nothing is said to be; that nothing is derived is said unless Honcho says it.
@@ -341,12 +391,18 @@ impl World {
         let mut facts = BTreeMap::new();
         for change in self.edits.iter().flat_map(|edit| &edit.changes) {
             match change {
-                Change::Forgot { fact, text, .. } => facts.insert(fact, (text, 0)),
-                Change::Restored { fact, text, .. } => facts.insert(fact, (text, 1)),
+                Change::Forgot {
+                    fact, text, from, ..
+                } => facts.insert(fact, (text, from, 0)),
+                Change::Restored {
+                    fact, text, from, ..
+                } => facts.insert(fact, (text, from, 1)),
                 _ => None,
             };
         }
-        for (fact, (text, want)) in facts {
+        // Nobody knows any more what a purged one said.
+        facts.retain(|_, (text, ..)| !memoryd::purge::is_marker(text));
+        for (fact, (text, from, want)) in facts {
             let about = |step: &Step| match step {
                 Step::Forget { slot, .. } | Step::Conclude { slot, .. } => slot == fact,
                 Step::Unconclude { of } => matches!(ledger.step(of),
@@ -369,7 +425,14 @@ impl World {
                 .iter()
                 .filter(|found| !found.deleted && found.content == *text)
                 .count();
-            assert!(!settled || there == want, "{fact} is there {there} times");
+            // What was concluded from a purged session went with it, unless it was written again.
+            let purged = from
+                .as_ref()
+                .is_some_and(|from| self.is_of_purged(from.as_str()));
+            assert!(
+                !settled || there == want || (purged && there == 0),
+                "{fact} is there {there} times"
+            );
         }
     }
 
@@ -477,7 +540,16 @@ impl Coverage {
             if let Some(reason) = entry.decided.skip {
                 *self.skipped.entry(reason).or_default() += 1;
             }
+            let purges = |step: &Step| matches!(step, Step::DeleteSession { .. });
+            let purge = entry.decided.steps.iter().any(purges);
             for (step, state) in entry.states.iter().enumerate() {
+                if purge && matches!(state, StepState::Sent { .. }) {
+                    let what = match purges(&entry.decided.steps[step]) {
+                        true => "session deleted",
+                        false => "kept and written again",
+                    };
+                    *self.ended.entry(what).or_default() += 1;
+                }
                 let (name, sent) = match state {
                     StepState::Waiting => ("waiting", false),
                     StepState::Trying(_) => ("in doubt", false),
@@ -507,7 +579,14 @@ impl Coverage {
                 "{self:?}"
             );
         }
-        for end in ["sent", "found after doubt", "withdrawn", "cancelled"] {
+        for end in [
+            "sent",
+            "found after doubt",
+            "withdrawn",
+            "cancelled",
+            "session deleted",
+            "kept and written again",
+        ] {
             assert!(
                 self.ended.get(end).is_some_and(|count| *count >= 10),
                 "{end}: {self:?}"

@@ -331,6 +331,16 @@ impl Honcho {
                 space.card = lines.clone();
                 Answer::Done
             }
+            Request::DeleteSession { session, .. } => {
+                if space.sessions.remove(session).is_none() {
+                    return Err(gone);
+                }
+                let of_session = space.conclusions.iter_mut();
+                of_session
+                    .filter(|found| found.session == *session)
+                    .for_each(|found| found.deleted = true);
+                Answer::Done
+            }
             Request::Queue { .. } => Answer::Queue(Queue {
                 pending: 0,
                 derives,

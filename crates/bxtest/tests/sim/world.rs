@@ -15,6 +15,8 @@ use memoryd::{
     edit::{By, Card, Change, Edit},
     logs::{Cursor, Turn},
     memory::Memory,
+    plan::Rules,
+    purge,
     sync::{
         config::{HonchoConfig, Role},
         ledger::{self, Ledger, Line},
@@ -23,6 +25,7 @@ use memoryd::{
         request::Request,
         texts,
     },
+    undo,
 };
 
 use crate::{
@@ -52,6 +55,33 @@ pub struct Session {
     /// The same, at the end of each turn.
     pub truth_at: BTreeMap<u64, Label>,
     pub source: &'static str,
+    /// The owner had its texts removed: it is over.
+    pub purged: bool,
+}
+
+impl Session {
+    fn new(n: u8, random: &mut Random) -> Self {
+        let id = SessionId::new("20260131", [n; 12]).expect("a session id");
+        let source = *random.pick(&["chat", "chat", "home:noisy"]);
+        Self {
+            records: vec![Record {
+                seq: 1,
+                at: Millis(1_000).to_string(),
+                body: Body::Session {
+                    session: id.clone(),
+                    source: source.into(),
+                    audience: Audience::Owner {},
+                },
+            }],
+            id,
+            open: None,
+            turns: 0,
+            truth: Label::default(),
+            truth_at: BTreeMap::new(),
+            source,
+            purged: false,
+        }
+    }
 }
 
 pub struct World {
@@ -93,27 +123,7 @@ impl World {
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let sessions = (0..SESSIONS)
-            .map(|n| {
-                let id = SessionId::new("20260131", [n; 12]).expect("a session id");
-                let source = *random.pick(&["chat", "chat", "home:noisy"]);
-                Session {
-                    records: vec![Record {
-                        seq: 1,
-                        at: Millis(1_000).to_string(),
-                        body: Body::Session {
-                            session: id.clone(),
-                            source: source.into(),
-                            audience: Audience::Owner {},
-                        },
-                    }],
-                    id,
-                    open: None,
-                    turns: 0,
-                    truth: Label::default(),
-                    truth_at: BTreeMap::new(),
-                    source,
-                }
-            })
+            .map(|n| Session::new(n, &mut random))
             .collect();
         let mut world = Self {
             honcho: Honcho::new(&mut random),
@@ -173,6 +183,7 @@ impl World {
                 self.broker_disk_full = self.random.one_in(3);
                 self.ledger_disk_full = self.random.one_in(3);
             }
+            98 if self.random.one_in(2) => self.purge(),
             98 => self.undo(),
             _ => self.owner(),
         }
@@ -187,7 +198,12 @@ impl World {
     // ---- conversations ------------------------------------------------------------------------------
 
     fn talk(&mut self) {
-        let at = usize::try_from(self.random.below(SESSIONS.into())).unwrap_or(0);
+        // The newest ones: those before them are purged, or not spoken in any more.
+        let newest = self.sessions.len() - usize::from(SESSIONS);
+        let at = newest + usize::try_from(self.random.below(SESSIONS.into())).unwrap_or(0);
+        if self.sessions[at].purged {
+            return;
+        }
         match self.sessions[at].open {
             None => self.begin(at),
             Some(_) if self.random.one_in(3) => self.end(at),
@@ -464,28 +480,60 @@ impl World {
             return;
         }
         let of = *self.random.pick(&open);
-        let index = usize::try_from(of.0 - 1).unwrap_or(0);
-        let changes: Vec<_> = self.edits[index]
-            .changes
-            .iter()
-            .map(Change::reversed)
-            .collect();
-        let id = EditId(self.edits.len() as u64 + 1);
-        let would = Edit {
-            id,
-            changes: changes.clone(),
-            undoes: Some(of),
-            ..self.edits[index].clone()
-        };
-        if self.memory.preview(&would).is_err() {
-            // The card has changed since.
+        let at = self.now.to_string();
+        let Ok(edit) = undo::undo(&self.memory, of, &Rules::default(), &at) else {
+            // The card has changed since, or the text was purged.
             return self.count("undo refused");
-        }
+        };
+        let (id, changes) = (edit.id, edit.changes);
         self.undone.insert(of);
         self.count("undo");
         let truth = self.edit_truth.get(&of).copied().unwrap_or_default();
         self.edit_truth.insert(id, truth);
         self.journal(id, By::Owner {}, changes, Some(of), Label::PRIVATE);
+    }
+
+    /// The owner purges a session: loopd empties its log and memoryd sees that, then or later.
+    fn purge(&mut self) {
+        let over: Vec<_> = (0..self.sessions.len())
+            .filter(|at| !self.sessions[*at].purged && self.sessions[*at].open.is_none())
+            .collect();
+        if over.is_empty() || self.sessions.len() > 40 {
+            return;
+        }
+        let at = *self.random.pick(&over);
+        self.count("purge");
+        let session = &mut self.sessions[at];
+        session.purged = true;
+        session
+            .records
+            .iter_mut()
+            .for_each(|record| record.body.blank());
+        let id = session.id.clone();
+        self.record(at, Body::Purged {});
+        self.cursors.remove(&id);
+        let next = u8::try_from(self.sessions.len()).unwrap_or(u8::MAX);
+        let next = Session::new(next, &mut self.random);
+        self.sessions.push(next);
+        if !self.random.one_in(3) {
+            self.read_log(at);
+        }
+    }
+
+    /// memoryd's half of a purge whose log is empty: the edit, then the journal without the texts.
+    fn finish_purge(&mut self, at: usize) {
+        let session = self.sessions[at].id.clone();
+        if self.memory.purged(&session).is_some() {
+            return;
+        }
+        let edit = purge::plan(&self.memory, &session, &self.now.to_string()).expect("a purge");
+        self.edit_truth.insert(edit.id, Label::PRIVATE);
+        self.edits.push(edit);
+        if let Some(blank) = purge::blanked(&self.edits) {
+            self.edits = blank;
+        }
+        self.memory = Memory::of(self.edits.clone()).expect("a journal that adds up");
+        self.read_edits();
     }
 
     fn end(&mut self, at: usize) {
@@ -590,17 +638,24 @@ impl World {
         let cursor = self.cursors.entry(session.id.clone()).or_default();
         let read = usize::try_from(cursor.offset).unwrap_or(0);
         // The world counts records where the file counts bytes.
+        let mut turns = Vec::new();
         for record in session.records.iter().skip(read) {
             cursor.offset += 1;
-            if let Some(turn) = cursor.take(&session.id, record.clone()) {
-                let opened = outbox.ledger().opened();
-                outbox.turn_ended(texts::turn_brief(
-                    &self.config,
-                    &self.refuser,
-                    opened,
-                    &turn,
-                ));
-            }
+            turns.extend(cursor.take(&session.id, record.clone()));
+        }
+        let purged = cursor.is_purged();
+        for mut turn in turns {
+            turn.purged = purged;
+            let opened = outbox.ledger().opened();
+            outbox.turn_ended(texts::turn_brief(
+                &self.config,
+                &self.refuser,
+                opened,
+                &turn,
+            ));
+        }
+        if purged {
+            self.finish_purge(at);
         }
     }
 
@@ -841,7 +896,11 @@ impl texts::Source for Source<'_> {
             .records
             .iter()
             .filter_map(|record| cursor.take(session, record.clone()));
-        Ok(turns.into_iter().find(|found| found.turn == turn))
+        let turn = turns.into_iter().find(|found| found.turn == turn);
+        Ok(turn.map(|turn| Turn {
+            purged: found.purged,
+            ..turn
+        }))
     }
 
     fn edit(&mut self, id: EditId) -> Option<Edit> {

@@ -28,7 +28,11 @@ pub enum Request {
         edit: EditId,
         confirm: bool,
     },
-    /// Takes over what was changed in the Markdown files by hand, as the owner's edits.
+    /// Removes what a session left in memory and in Honcho; loopd has emptied its log before.
+    MemoryPurge {
+        session: SessionId,
+        confirm: bool,
+    },
     /// What was held back, and why.
     MemoryReview {},
     /// Makes a note the owner's own: named by its id, or by the edit that wrote it.
@@ -36,6 +40,7 @@ pub enum Request {
         note: String,
         confirm: bool,
     },
+    /// Takes over what was changed in the Markdown files by hand, as the owner's edits.
     MemoryAccept {
         confirm: bool,
     },

@@ -60,6 +60,11 @@ pub enum Request {
     SessionLabel {
         session: SessionId,
     },
+    /// Takes every text out of a session's log and ends the session; refused while a turn runs in it. Again: the
+    /// same.
+    PurgeSession {
+        session: SessionId,
+    },
 }
 
 /// The owner's answer to an approval.
@@ -107,7 +112,7 @@ pub enum TurnEvent {
         reason: String,
         runbook: String,
     },
-    /// `Cancel`, `Approve`: taken.
+    /// `Cancel`, `Approve`: taken; `PurgeSession`: it is done, durably.
     Done {},
     /// `Command`'s answer.
     Answer {
@@ -142,4 +147,7 @@ pub struct SessionSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Outcome>,
     pub label: Label,
+    /// Its texts were removed; it takes no more turns.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub purged: bool,
 }

@@ -43,6 +43,7 @@ fn requests(into: &mut Samples) {
         MemoryShow => [Request::MemoryShow {}],
         MemoryLog => [Request::MemoryLog { limit: 20 }],
         MemoryUndo => [Request::MemoryUndo { edit: EditId(1), confirm: false }],
+        MemoryPurge => [Request::MemoryPurge { session: session(), confirm: false }],
         MemoryReview => [Request::MemoryReview {}],
         MemoryPromote => [Request::MemoryPromote { note: "n4".into(), confirm: true }],
         MemoryAccept => [Request::MemoryAccept { confirm: true }],

@@ -120,6 +120,7 @@ fn turn_requests(into: &mut Samples) {
         ListSessions => [Request::ListSessions {}],
         ShowSession => [Request::ShowSession { session: session() }],
         SessionLabel => [Request::SessionLabel { session: session() }],
+        PurgeSession => [Request::PurgeSession { session: session() }],
     });
 }
 
@@ -132,6 +133,7 @@ fn turn_events(into: &mut Samples) {
         turns: 2,
         last,
         label: Label::PRIVATE,
+        purged: last == Some(Outcome::Cancelled),
     };
     samples!(into, turns::Turns::NAME, ".event", TurnEvent {
         Accepted => [TurnEvent::Accepted { session: session(), turn: 1 }],

@@ -113,5 +113,6 @@ pub fn add(into: &mut Samples) {
             end(Outcome::Cancelled),
             end(Outcome::Interrupted),
         ],
+        Purged => [Body::Purged {}],
     });
 }

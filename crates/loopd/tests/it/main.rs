@@ -4,6 +4,7 @@ mod crash;
 mod fakes;
 mod link;
 mod models;
+mod purge;
 mod start;
 mod tools;
 mod turns;

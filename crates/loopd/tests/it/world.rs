@@ -275,6 +275,7 @@ pub fn kinds(records: &[Record]) -> Vec<&'static str> {
         Body::ToolResult { .. } => "result",
         Body::Summary { .. } => "summary",
         Body::TurnEnd { .. } => "end",
+        Body::Purged {} => "purged",
     };
     records.iter().map(kind).collect()
 }

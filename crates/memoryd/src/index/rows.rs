@@ -99,8 +99,24 @@ pub(super) fn write_cursor(
 }
 
 pub(super) fn last_edit(tx: &Transaction<'_>) -> rusqlite::Result<EditId> {
+    edit_at(tx, "edit")
+}
+
+pub(super) fn set_last_edit(tx: &Transaction<'_>, last: EditId) -> rusqlite::Result<()> {
+    set_edit_at(tx, "edit", last)
+}
+
+pub(super) fn last_purge(tx: &Transaction<'_>) -> rusqlite::Result<EditId> {
+    edit_at(tx, "purge")
+}
+
+pub(super) fn set_last_purge(tx: &Transaction<'_>, last: EditId) -> rusqlite::Result<()> {
+    set_edit_at(tx, "purge", last)
+}
+
+fn edit_at(tx: &Transaction<'_>, key: &str) -> rusqlite::Result<EditId> {
     let last: Option<i64> = tx
-        .query_row("SELECT value FROM meta WHERE key = 'edit'", [], |row| {
+        .query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| {
             row.get(0)
         })
         .optional()?;
@@ -108,10 +124,10 @@ pub(super) fn last_edit(tx: &Transaction<'_>) -> rusqlite::Result<EditId> {
     Ok(EditId(last.unwrap_or(0)))
 }
 
-pub(super) fn set_last_edit(tx: &Transaction<'_>, last: EditId) -> rusqlite::Result<()> {
+fn set_edit_at(tx: &Transaction<'_>, key: &str, edit: EditId) -> rusqlite::Result<()> {
     tx.execute(
-        "INSERT OR REPLACE INTO meta(key, value) VALUES ('edit', ?1)",
-        [i64::try_from(last.0).unwrap_or(i64::MAX)],
+        "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)",
+        params![key, i64::try_from(edit.0).unwrap_or(i64::MAX)],
     )?;
     Ok(())
 }

@@ -92,7 +92,7 @@ fn take_all(index: &Index, world: &World) {
     let errors = index
         .take_logs(&world.logs, &AtomicBool::new(false))
         .unwrap();
-    assert!(errors.is_empty());
+    assert!(errors.errors.is_empty());
 }
 
 fn edit(memory: &mut Memory, label: Label, changes: Vec<Change>) -> EditId {
@@ -234,7 +234,7 @@ fn a_bad_log_keeps_no_other_back() {
     let errors = index
         .take_logs(&world.logs, &AtomicBool::new(false))
         .unwrap();
-    assert_eq!(errors.len(), 1);
+    assert_eq!(errors.errors.len(), 1);
     assert_eq!(found(&index, Label::PRIVATE, "apples").len(), 2);
 }
 

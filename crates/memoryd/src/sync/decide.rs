@@ -56,6 +56,8 @@ pub enum Content {
     MaybeSecret,
     /// More parts than a turn may have.
     TooLong,
+    /// The owner had them removed.
+    Purged,
 }
 
 /// What becomes of an item.
@@ -86,6 +88,8 @@ pub enum SkipReason {
     NothingToSend,
     /// The owner said so.
     Owner,
+    /// The owner had its texts removed before.
+    Purged,
 }
 
 impl SkipReason {
@@ -106,6 +110,7 @@ impl SkipReason {
             Self::Flagged => "its text reads like instructions",
             Self::NothingToSend => "it changes nothing in Honcho",
             Self::Owner => "the owner decided so",
+            Self::Purged => "its session was purged",
         }
     }
 }
@@ -181,6 +186,7 @@ fn keep(facts: &TurnFacts) -> Option<SkipReason> {
         Content::Secret => Some(SkipReason::SecretText),
         Content::MaybeSecret => Some(SkipReason::MaybeSecret),
         Content::TooLong => Some(SkipReason::TooLong),
+        Content::Purged => Some(SkipReason::Purged),
     }
 }
 

@@ -52,6 +52,7 @@ pub(super) enum Question {
     Sync(SyncAction),
     Review,
     Why(ItemId, Vec<(String, String)>),
+    Places(SessionId),
     Decide(SessionId, OwnerDecision),
 }
 
@@ -168,6 +169,15 @@ impl Handle {
     #[must_use]
     pub fn why(&self, item: &ItemId, facts: Vec<(String, String)>) -> control::Reply {
         self.ask(Question::Why(item.clone(), facts))
+    }
+
+    /// What a purge of the session deletes in Honcho.
+    #[must_use]
+    pub fn places(&self, session: &SessionId) -> Vec<String> {
+        match self.ask(Question::Places(session.clone())) {
+            control::Reply::Change { lines, .. } => lines,
+            _ => Vec::new(),
+        }
     }
 
     #[must_use]

@@ -151,6 +151,10 @@ impl Honcho {
                 content,
                 ..
             } => find_conclusions(client, session, peer, content),
+            Request::DeleteSession { session, .. } => client
+                .delete_session(session)
+                .map(|()| Answer::Done)
+                .map_err(|error| failure(&error)),
             Request::Unconclude { id, .. } => client
                 .delete_conclusion(id)
                 .map(|()| Answer::Created(Vec::new()))

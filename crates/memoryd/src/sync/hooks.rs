@@ -63,6 +63,10 @@ impl SyncHooks for WithHoncho {
         }
     }
 
+    fn places(&self, session: &SessionId) -> Vec<String> {
+        self.handle.places(session)
+    }
+
     fn made(&self, id: &str) -> Option<ItemId> {
         made::item_of(&self.ledger, id).ok().flatten()
     }

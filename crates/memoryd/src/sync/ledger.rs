@@ -99,6 +99,8 @@ pub struct Ledger {
     open: BTreeMap<Place, BTreeSet<(u64, usize)>>,
     /// The last Honcho session of each Boxmaker session.
     sessions: HashMap<SessionId, HonchoSession>,
+    /// Every place that a Boxmaker session has in Honcho, unless it was purged since.
+    places: HashMap<SessionId, BTreeSet<Place>>,
     /// The step that made what Honcho now holds, or will hold, of an entry or note.
     slots: HashMap<String, StepRef>,
     /// The last step that ever wrote an entry or note, whatever became of it since.
@@ -204,6 +206,10 @@ impl Ledger {
                 Step::Forget { slot, .. } | Step::Card { slot, .. } => {
                     self.makers.insert(slot.clone(), this);
                 }
+                Step::DeleteSession { role, session } => self.delete(&Place {
+                    role: *role,
+                    session: session.clone(),
+                }),
                 Step::Messages { .. } => {}
             }
         }
@@ -221,6 +227,15 @@ impl Ledger {
                 step,
             };
             if let Some(place) = self.place(&this) {
+                if let Some(from) = &decided.from
+                    && place.session.starts_with(from.as_str())
+                    && !matches!(decided.steps[step], Step::DeleteSession { .. })
+                {
+                    self.places
+                        .entry(from.clone())
+                        .or_default()
+                        .insert(place.clone());
+                }
                 let counts = self.counts.entry(place.role).or_default();
                 counts.decided += 1;
                 counts.open += 1;
@@ -231,6 +246,28 @@ impl Ledger {
             *self.skipped.entry(reason).or_default() += 1;
         }
         Ok(())
+    }
+
+    /// What is in a Honcho session that goes is nothing to look for, and nothing to take back.
+    fn delete(&mut self, gone: &Place) {
+        let is_there = |step: &StepRef| self.place(step).as_ref() == Some(gone);
+        let slots: Vec<_> = self
+            .slots
+            .iter()
+            .filter(|(_, holder)| is_there(holder))
+            .map(|(slot, _)| slot.clone())
+            .collect();
+        let last = self.last_sent.get(&gone.role).is_some_and(is_there);
+        for slot in slots {
+            self.slots.remove(&slot);
+        }
+        if last {
+            self.last_sent.remove(&gone.role);
+        }
+        for places in self.places.values_mut() {
+            places.remove(gone);
+        }
+        self.places.retain(|_, places| !places.is_empty());
     }
 
     fn set(&mut self, step: &StepRef, state: StepState) -> Result<(), Misfit> {
@@ -283,6 +320,7 @@ impl Ledger {
             Step::Messages { .. } if place.role == Role::Trusted => {
                 self.turns_since.get_or_insert(at);
             }
+            Step::DeleteSession { .. } => return,
             Step::Messages { .. } | Step::Note { .. } | Step::Retract { .. } => {}
         }
         self.last_sent.insert(place.role, sent.step.clone());
@@ -318,7 +356,16 @@ impl Ledger {
                 self.place(of)
             }
             Step::Unconclude { .. } | Step::Retract { .. } => None,
+            Step::DeleteSession { role, session } => Some(Place {
+                role: *role,
+                session: session.clone(),
+            }),
         }
+    }
+
+    /// Every place that a Boxmaker session has in Honcho.
+    pub fn places(&self, session: &SessionId) -> impl Iterator<Item = &Place> {
+        self.places.get(session).into_iter().flatten()
     }
 
     #[must_use]
@@ -575,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_with_a_step_of_facts_is_newer_to_older_programs_and_reads_back() {
+    fn a_decision_with_a_later_kind_of_step_is_newer_to_older_programs_and_reads_back() {
         let forget = Step::Forget {
             slot: "d1".into(),
             id: "x".into(),
@@ -584,7 +631,11 @@ mod tests {
             slot: "c1".into(),
             change: 0,
         };
-        for step in [forget, card] {
+        let delete = Step::DeleteSession {
+            role: Role::Fleet,
+            session: "s".into(),
+        };
+        for step in [forget, card, delete] {
             let mut decided = turn(1);
             decided.steps.push(step);
             let line = Line::Decided(decided);

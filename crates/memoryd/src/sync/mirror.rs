@@ -1,12 +1,14 @@
 //! Turns a journalled edit into steps at Honcho. Pure: the ledger says what Honcho holds, the edit what
 //! changed; called by `outbox` when an edit is decided.
 
+use std::collections::BTreeSet;
+
 use bxwire::{ItemId, SessionId, Speaker, links::memory_tools::About};
 
 use super::{
     config::{HonchoConfig, Role},
     decide::{self, Decision, EditFacts, SkipReason},
-    ledger::{Decided, Ledger, Line, Step, StepRef, StepState},
+    ledger::{Decided, Ledger, Line, Place, Step, StepRef, StepState},
     naming::{self, HonchoSession},
 };
 use crate::{
@@ -54,6 +56,7 @@ pub fn decide_edit(
         redo: edit.undoes.is_some(),
         from: edit.by.session().cloned(),
         decision,
+        deleted: BTreeSet::new(),
         cancels: Vec::new(),
         steps: Vec::new(),
     };
@@ -71,12 +74,20 @@ pub fn decide_edit(
         _ if steps.is_empty() => Some(SkipReason::NothingToSend),
         _ => None,
     };
+    let session = place_of(
+        config,
+        ledger,
+        edit,
+        &steps,
+        from.as_ref(),
+        speaker.as_ref(),
+    );
     let decided = Decided {
         at: now,
         item: ItemId::Edit(edit.id),
         skip,
         from,
-        session: place_of(config, ledger, edit, &steps, speaker.as_ref()),
+        session,
         steps,
         log: edit.label,
         broker: None,
@@ -97,11 +108,13 @@ fn place_of(
     ledger: &Ledger,
     edit: &Edit,
     steps: &[Step],
+    from: Option<&SessionId>,
     speaker: Option<&Speaker>,
 ) -> Option<HonchoSession> {
     let writes = |wanted: fn(&Step) -> bool| steps.iter().any(wanted);
     if writes(|step| matches!(step, Step::Note { .. })) {
-        return Some(naming::fleet_session(config, edit.by.session()));
+        // What the owner brings back lies with the session it is of, and goes with it.
+        return Some(naming::fleet_session(config, edit.by.session().or(from)));
     }
     // One place for all: the last card that was set is the one that stays.
     if writes(|step| matches!(step, Step::Card { .. } | Step::Forget { .. })) {
@@ -129,6 +142,8 @@ struct Mirror<'a> {
     /// The session it was made in, or whose words it brings back: brokerd is asked about that one before a send.
     from: Option<SessionId>,
     decision: Decision,
+    /// What the edit deletes as a whole.
+    deleted: BTreeSet<Place>,
     cancels: Vec<StepRef>,
     steps: Vec<Step>,
 }
@@ -152,6 +167,8 @@ impl Mirror<'_> {
             Change::Forgot { fact, id, .. } => self.forget(fact, id),
             Change::Restored { fact, from, .. } => self.restore(fact, index, from.as_ref()),
             Change::Carded { card, after, .. } => self.card(card, index, after.from.as_ref()),
+            Change::Purged { session } => self.purge(session),
+            Change::Kept { about, entry, .. } => self.keep(entry, index, *about),
         }
     }
 
@@ -218,6 +235,45 @@ impl Mirror<'_> {
         }
     }
 
+    /// Deletes every place of a session. What waits to go there is cancelled.
+    fn purge(&mut self, session: &SessionId) {
+        for place in self.ledger.places(session) {
+            let waiting = |step: &StepRef| self.ledger.state(step) == Some(&StepState::Waiting);
+            let open = self.ledger.open_at(place).map(|(_, step)| step);
+            self.cancels.extend(open.filter(waiting));
+            self.steps.push(Step::DeleteSession {
+                role: place.role,
+                session: place.session.clone(),
+            });
+            self.deleted.insert(place.clone());
+        }
+    }
+
+    /// Whether what Honcho holds of an entry or note goes with a place that is deleted.
+    fn goes(&self, slot: &str) -> bool {
+        let holder = self.ledger.slot(slot);
+        let place = holder.and_then(|holder| self.ledger.place(holder));
+        place.is_some_and(|place| self.deleted.contains(&place))
+    }
+
+    /// What goes with its session is written again as the owner's, unless Honcho was not to hold it.
+    fn keep(&mut self, slot: &str, change: usize, about: About) {
+        let Some(of) = self.ledger.slot(slot).filter(|_| self.goes(slot)).cloned() else {
+            return;
+        };
+        match self.ledger.state(&of) {
+            Some(StepState::Waiting | StepState::Trying(_) | StepState::Sent { .. }) => {
+                self.from = self
+                    .ledger
+                    .entry(&of.item)
+                    .and_then(|e| e.decided.from.clone());
+                self.write(slot, change, Some(about));
+            }
+            Some(StepState::Failed { .. } | StepState::Withdrawn | StepState::Cancelled) | None => {
+            }
+        }
+    }
+
     fn write(&mut self, slot: &str, change: usize, about: Option<About>) {
         let decided = match self.decision {
             Decision::Trusted(_) => Some(Role::Trusted),
@@ -266,7 +322,7 @@ impl Mirror<'_> {
 
     /// Takes back what Honcho holds of an entry or note, or will hold.
     fn take_back(&mut self, slot: &str) {
-        let Some(of) = self.ledger.slot(slot).cloned() else {
+        let Some(of) = self.ledger.slot(slot).filter(|_| !self.goes(slot)).cloned() else {
             return;
         };
         let step = match self.ledger.step(&of) {

@@ -82,6 +82,8 @@ pub enum LoadError {
     Missing,
     /// A secret rule matches it now.
     Secret,
+    /// The owner had it removed.
+    Purged,
     /// The file cannot be read at the moment.
     Unreadable,
 }
@@ -571,7 +573,10 @@ impl Outbox {
 
 fn lane(step: &Step) -> Lane {
     match step {
-        Step::Messages { .. } | Step::Note { .. } | Step::Retract { .. } => Lane::Messages,
+        Step::Messages { .. }
+        | Step::Note { .. }
+        | Step::Retract { .. }
+        | Step::DeleteSession { .. } => Lane::Messages,
         Step::Conclude { .. }
         | Step::Unconclude { .. }
         | Step::Forget { .. }

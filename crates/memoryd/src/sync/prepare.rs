@@ -23,6 +23,9 @@ const TEXT_CHARS_MAX: usize = MESSAGE_CHARS_MAX * (TURN_PARTS_MAX + 1);
 /// What a turn's texts are, as far as a decision needs to know.
 #[must_use]
 pub fn content(turn: &Turn, refuser: &Refuser) -> Content {
+    if turn.purged {
+        return Content::Purged;
+    }
     if turn.text.trim().is_empty() || turn.reply.trim().is_empty() {
         return Content::Empty;
     }
@@ -116,20 +119,12 @@ pub fn messages(turn: &Turn, peer: &str, agent: &str) -> Vec<Message> {
         .collect()
 }
 
-/// The text that a change puts into memory or Honcho; `None` for one that only takes something out, and for a card.
+/// The text that a change has Honcho hold; `None` for one that only takes something out, and for a card.
 #[must_use]
 pub fn new_text(change: &Change) -> Option<&str> {
     match change {
-        Change::Added { text, .. } | Change::Noted { text, .. } | Change::Restored { text, .. } => {
-            Some(text)
-        }
-        Change::Replaced { after, .. } => Some(after),
-        Change::Dropped { .. }
-        | Change::Moved { .. }
-        | Change::MovedBack { .. }
-        | Change::Unnoted { .. }
-        | Change::Forgot { .. }
-        | Change::Carded { .. } => None,
+        Change::Kept { text, .. } | Change::Restored { text, .. } => Some(text),
+        _ => change.new_text(),
     }
 }
 

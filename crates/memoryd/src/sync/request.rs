@@ -78,6 +78,11 @@ pub enum Request {
         peer: String,
         lines: Vec<String>,
     },
+    /// With its messages, and the conclusions that carry its name.
+    DeleteSession {
+        role: Role,
+        session: String,
+    },
     /// What Honcho has still to do.
     Queue {
         role: Role,
@@ -110,6 +115,7 @@ impl Request {
             | Self::FindConclusions { role, .. }
             | Self::Unconclude { role, .. }
             | Self::SetCard { role, .. }
+            | Self::DeleteSession { role, .. }
             | Self::Queue { role }
             | Self::Standing { role, .. }
             | Self::NewConclusions { role, .. } => *role,

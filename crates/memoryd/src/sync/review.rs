@@ -73,7 +73,8 @@ fn skipped(item: &ItemId, reason: SkipReason) -> Option<String> {
         | SkipReason::Empty
         | SkipReason::BeforeOpening
         | SkipReason::NothingToSend
-        | SkipReason::Owner => false,
+        | SkipReason::Owner
+        | SkipReason::Purged => false,
     };
     shown.then(|| reason.words().into())
 }

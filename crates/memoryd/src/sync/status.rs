@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use bxcore::{clock::Millis, runbook};
 use bxwire::{
-    ItemId,
+    ItemId, SessionId,
     links::control::{Health, ItemNote, Notice, Sync, Wait, Why, WhyStep, WorkspaceSync},
 };
 
 use super::{
     config::Role,
     decide::WaitReason,
-    ledger::{Entry, Step, StepRef, StepState},
+    ledger::{Entry, Place, Step, StepRef, StepState},
     outbox::Outbox,
     space::Outage,
 };
@@ -301,7 +301,22 @@ fn what(step: &Step) -> String {
         Step::Retract { of } => format!("retract the note of {}", of.item),
         Step::Forget { id, .. } => format!("delete {id}, which Honcho had concluded"),
         Step::Card { .. } => "the owner's card".into(),
+        Step::DeleteSession { .. } => "delete the session and all in it".into(),
     }
+}
+
+/// What a purge of the session deletes in Honcho, a line each.
+#[must_use]
+pub fn places(outbox: &Outbox, session: &SessionId) -> Vec<String> {
+    let ledger = outbox.ledger();
+    let line = |place: &Place| {
+        let workspace = outbox.config().workspace(place.role);
+        format!(
+            "deletes the session {} in the workspace {workspace}",
+            place.session
+        )
+    };
+    ledger.places(session).map(line).collect()
 }
 
 /// What a person should know without asking for it.

@@ -16,8 +16,12 @@ use super::{
 use crate::{
     edit::{By, Change, Edit},
     logs::Turn,
+    purge,
 };
 use bxcore::clock::Millis;
+
+/// What a retraction says of a note whose text was purged.
+const PURGED: &str = "[purged]";
 
 /// Where texts are.
 pub trait Source {
@@ -117,6 +121,9 @@ impl<S: Source> Loader<'_, S> {
                     .source
                     .turn(session, *turn)?
                     .ok_or(LoadError::Missing)?;
+                if turn.purged {
+                    return Err(LoadError::Purged);
+                }
                 self.screen(&[&turn.text, &turn.reply])?;
                 Ok(Load::Messages(prepare::messages(
                     &turn,
@@ -137,7 +144,11 @@ impl<S: Source> Loader<'_, S> {
                 else {
                     return Err(LoadError::Missing);
                 };
-                let (_, text) = self.text(*noted, *change)?;
+                let text = match self.text(*noted, *change) {
+                    Ok((_, text)) => text,
+                    Err(LoadError::Purged) => PURGED.into(),
+                    Err(error) => return Err(error),
+                };
                 let edit = self.edit(*id)?;
                 let text = prepare::clean(&format!("retracted: {text}"));
                 let note = self.note(step, &edit, text, Some(of.item.clone()));
@@ -146,15 +157,17 @@ impl<S: Source> Loader<'_, S> {
             (Step::Card { change, .. }, ItemId::Edit(id)) => {
                 let edit = self.edit(*id)?;
                 let card = edit.changes.get(*change).and_then(prepare::new_card);
-                let lines: Vec<_> = card
-                    .ok_or(LoadError::Missing)?
-                    .iter()
-                    .map(|line| prepare::clean(line))
-                    .collect();
+                let card = card.ok_or(LoadError::Missing)?;
+                if card.iter().any(|line| purge::is_marker(line)) {
+                    return Err(LoadError::Purged);
+                }
+                let lines: Vec<_> = card.iter().map(|line| prepare::clean(line)).collect();
                 self.screen(&lines.iter().map(String::as_str).collect::<Vec<_>>())?;
                 Ok(Load::Card(lines))
             }
-            (Step::Unconclude { .. } | Step::Forget { .. }, _) => Ok(Load::Nothing),
+            (Step::Unconclude { .. } | Step::Forget { .. } | Step::DeleteSession { .. }, _) => {
+                Ok(Load::Nothing)
+            }
             _ => Err(LoadError::Missing),
         }
     }
@@ -178,6 +191,9 @@ impl<S: Source> Loader<'_, S> {
             .and_then(prepare::new_text)
             .map(prepare::clean)
             .ok_or(LoadError::Missing)?;
+        if purge::is_marker(&text) {
+            return Err(LoadError::Purged);
+        }
         self.screen(&[&text])?;
         Ok((edit, text))
     }

@@ -40,7 +40,7 @@ use super::{
 };
 use crate::{
     edit::{By, Edit},
-    logs::{Cursor, Logs, Turn},
+    logs::{Cursor, Logs, Standing, Turn},
     store::Store,
 };
 
@@ -384,9 +384,9 @@ impl Worker {
     fn look_through(&mut self) {
         match self.logs.sessions() {
             Ok(sessions) => {
-                for (session, len) in sessions {
-                    let read = self.cursors.get(&session).map_or(0, |cursor| cursor.offset);
-                    if len > read {
+                for (session, found) in sessions {
+                    let cursor = self.cursors.entry(session.clone()).or_default();
+                    if cursor.stands(found) != Standing::Read {
                         self.read(&session);
                     }
                 }
@@ -511,6 +511,11 @@ impl Worker {
             Question::Why(item, facts) => {
                 control::Reply::Why(status::why(&self.outbox, &item, facts))
             }
+            Question::Places(session) => control::Reply::Change {
+                done: false,
+                lines: status::places(&self.outbox, &session),
+                edit: None,
+            },
             Question::Decide(session, decision) => {
                 match self.outbox.owner_decides(&session, decision) {
                     0 => bxwire::Refused::new(

@@ -12,5 +12,6 @@ mod health;
 mod keys;
 mod made;
 mod outage;
+mod purge;
 mod review;
 mod world;

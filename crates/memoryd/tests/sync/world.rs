@@ -260,6 +260,32 @@ impl World {
         fs::write(path, lines).expect("a log");
     }
 
+    /// What loopd does when the owner purges a session: its log without texts, in a new file, and memoryd told.
+    pub fn purge_log(&self, session: &SessionId) {
+        let folder = self.home.dirs.state_of("loopd").join("sessions");
+        let path = folder.join(format!("{session}.jsonl"));
+        let text = fs::read_to_string(&path).expect("a log");
+        let read = |line| serde_json::from_str::<Record>(line).expect("a record");
+        let mut records: Vec<_> = text.lines().map(read).collect();
+        records.iter_mut().for_each(|record| record.body.blank());
+        records.push(Record {
+            seq: records.len() as u64 + 1,
+            at: Millis::now().to_string(),
+            body: Body::Purged {},
+        });
+        let line = |record| serde_json::to_string(record).expect("a line") + "\n";
+        let lines: String = records.iter().map(line).collect();
+        let beside = folder.join("new");
+        fs::write(&beside, lines).expect("a log");
+        fs::rename(beside, path).expect("a log");
+        if self.daemon.is_some() {
+            self.memory(&memory::Request::SessionUpdated {
+                session: session.clone(),
+                turn: 1,
+            });
+        }
+    }
+
     pub fn memory(&self, request: &memory::Request) -> memory::Reply {
         let path = self.home.dirs.memory_socket();
         let mut client = Client::<Memory>::connect(&path, ANSWER_MS_MAX).expect("memoryd");
@@ -337,11 +363,16 @@ impl World {
 
     // ---- what is seen -------------------------------------------------------------------------------
 
-    /// Waits until everything that was made is decided, and nothing waits or is in doubt.
-    pub fn settle(&self) -> Sync {
+    /// Waits until everything that was made is decided.
+    pub fn decided(&self) {
         for item in &*self.made.borrow() {
             wait_for("a decision", || self.is_decided(item).then_some(()));
         }
+    }
+
+    /// Waits until everything that was made is decided, and nothing waits or is in doubt.
+    pub fn settle(&self) -> Sync {
+        self.decided();
         wait_for("everything to be sent", || {
             let sync = self.sync(SyncAction::Show {});
             let open = sync

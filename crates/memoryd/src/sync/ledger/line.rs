@@ -102,6 +102,8 @@ pub enum Step {
     Forget { slot: String, id: String },
     /// Replaces the owner's peer card.
     Card { slot: String, change: usize },
+    /// Deletes a Honcho session with all that is in it: the owner purged the session it is of.
+    DeleteSession { role: Role, session: String },
 }
 
 impl Step {
@@ -110,13 +112,19 @@ impl Step {
     pub fn is_idempotent(&self) -> bool {
         matches!(
             self,
-            Self::Unconclude { .. } | Self::Forget { .. } | Self::Card { .. }
+            Self::Unconclude { .. }
+                | Self::Forget { .. }
+                | Self::Card { .. }
+                | Self::DeleteSession { .. }
         )
     }
 
     /// Whether programs that write no `decided2` do not know it.
     fn is_newer(&self) -> bool {
-        matches!(self, Self::Forget { .. } | Self::Card { .. })
+        matches!(
+            self,
+            Self::Forget { .. } | Self::Card { .. } | Self::DeleteSession { .. }
+        )
     }
 }
 

@@ -141,6 +141,24 @@ impl Outbox {
             })
             .collect();
         self.write(vec![Line::Sent { at: now, steps }]);
+        self.deleted(sending, now);
+    }
+
+    /// With a Honcho session goes whatever was on its way there before.
+    fn deleted(&mut self, sending: &Sending, now: Millis) {
+        let deletes =
+            |step: &StepRef| matches!(self.ledger.step(step), Some(Step::DeleteSession { .. }));
+        let Some(delete) = sending.steps.iter().find(|step| deletes(step)) else {
+            return;
+        };
+        let before = self.ledger.open_at(&sending.place).map(|(_, step)| step);
+        let lines = before
+            .take_while(|step| step != delete)
+            .map(|step| Line::Cancelled { at: now, step })
+            .collect();
+        self.write(lines);
+        // Whatever comes later makes it anew.
+        self.space_mut(sending.place.role).forget();
     }
 
     /// A write went through.
@@ -278,8 +296,10 @@ impl Outbox {
             .and_then(|step| self.ledger.step(step))
             .is_some_and(Step::is_idempotent);
         let deletes = |step: &StepRef| {
-            let step = self.ledger.step(step);
-            matches!(step, Some(Step::Unconclude { .. } | Step::Forget { .. }))
+            matches!(
+                self.ledger.step(step),
+                Some(Step::Unconclude { .. } | Step::Forget { .. } | Step::DeleteSession { .. })
+            )
         };
         let deletes = sending.steps.iter().all(deletes);
         let not_sent = Line::NotSent {
@@ -299,6 +319,7 @@ impl Outbox {
                     })
                     .collect();
                 self.write(vec![Line::Sent { at: now, steps }]);
+                self.deleted(sending, now);
             }
             Failure::NotReached { .. } => {
                 self.write(vec![not_sent]);

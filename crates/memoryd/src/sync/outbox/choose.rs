@@ -44,15 +44,13 @@ impl Outbox {
         place: &Place,
         now: Millis,
     ) -> Result<Option<(u64, Sending)>, Option<Millis>> {
+        if let Some(deletion) = self.deletion(place, now)? {
+            return Ok(Some(deletion));
+        }
         let mut open = self
             .ledger
             .open_at(place)
-            .filter(|(_, step)| {
-                !self
-                    .trouble
-                    .get(step)
-                    .is_some_and(|trouble| trouble.unknowable)
-            })
+            .filter(|(_, step)| !self.is_unknowable(step))
             .peekable();
         let Some((order, head)) = open.peek().cloned() else {
             return Ok(None);
@@ -76,14 +74,9 @@ impl Outbox {
                 )
             }
             (_, Step::Forget { .. }) => (Purpose::Send, vec![head.clone()]),
-            (Some(StepState::Trying(tried)), _) if !trouble.cleared => {
-                let limits = &self.config.limits;
-                let hold = match lane(step) {
-                    Lane::Messages => SyncLimits::ms(limits.hold_messages_ms),
-                    Lane::Conclusions => SyncLimits::ms(limits.hold_conclusions_ms),
-                };
-                let free = trouble.doubt_since.unwrap_or(*tried).plus_ms(hold);
-                if free > now {
+            _ if self.waits_for_deletion(&head) => (Purpose::Send, Vec::new()),
+            (Some(StepState::Trying(_)), _) if !trouble.cleared => {
+                if let Some(free) = self.held_until(&head).filter(|free| *free > now) {
                     return Err(Some(free));
                 }
                 if matches!(step, Step::Card { .. }) {
@@ -151,6 +144,82 @@ impl Outbox {
         }
     }
 
+    /// Whether only the owner can say what became of a step, or of what it takes back: it holds up nobody.
+    fn is_unknowable(&self, step: &StepRef) -> bool {
+        let of = match self.ledger.step(step) {
+            Some(Step::Unconclude { of } | Step::Retract { of }) => of,
+            _ => step,
+        };
+        let known = |step| {
+            self.trouble
+                .get(step)
+                .is_some_and(|trouble| trouble.unknowable)
+        };
+        known(step) || (known(of) && self.ledger.state(of).is_some_and(StepState::is_open))
+    }
+
+    /// The deletion of a whole place, as soon as nothing that was tried before can still arrive there: a message
+    /// after it would make the session anew. What was tried needs no look then.
+    fn deletion(
+        &self,
+        place: &Place,
+        now: Millis,
+    ) -> Result<Option<(u64, Sending)>, Option<Millis>> {
+        let open: Vec<_> = self.ledger.open_at(place).collect();
+        let deletes =
+            |step: &StepRef| matches!(self.ledger.step(step), Some(Step::DeleteSession { .. }));
+        let Some(at) = open.iter().position(|(_, step)| deletes(step)) else {
+            return Ok(None);
+        };
+        let space = &self.spaces[&place.role];
+        space.ready(Lane::Messages, now)?;
+        let free = open[..at]
+            .iter()
+            .filter_map(|(_, step)| self.held_until(step));
+        if let Some(free) = free.max().filter(|free| *free > now) {
+            return Err(Some(free));
+        }
+        let (order, step) = open[at].clone();
+        let sending = Sending {
+            place: place.clone(),
+            steps: vec![step],
+            purpose: Purpose::Send,
+            stage: match space.probe {
+                true => Stage::Probe,
+                false => Stage::Load,
+            },
+        };
+        Ok(Some((order, sending)))
+    }
+
+    /// Until when the last try of a step may still be carried out; `None`: none may.
+    fn held_until(&self, step: &StepRef) -> Option<Millis> {
+        let Some(StepState::Trying(tried)) = self.ledger.state(step) else {
+            return None;
+        };
+        let trouble = self.trouble.get(step).copied().unwrap_or_default();
+        let limits = &self.config.limits;
+        let hold = match lane(self.ledger.step(step)?) {
+            Lane::Messages => SyncLimits::ms(limits.hold_messages_ms),
+            Lane::Conclusions => SyncLimits::ms(limits.hold_conclusions_ms),
+        };
+        Some(trouble.doubt_since.unwrap_or(*tried).plus_ms(hold))
+    }
+
+    /// Whether what a step writes is still there in a place that its own edit deletes first.
+    fn waits_for_deletion(&self, step: &StepRef) -> bool {
+        let Some(entry) = self.ledger.entry(&step.item) else {
+            return false;
+        };
+        let role = self.ledger.place(step).map(|place| place.role);
+        let open = |(step, state): (&Step, &StepState)| {
+            matches!(step, Step::DeleteSession { role: of, .. } if Some(*of) == role)
+                && state.is_open()
+        };
+        let steps = entry.decided.steps.iter().zip(&entry.states);
+        steps.take(step.step).any(open)
+    }
+
     pub(super) fn after_probe(&self, place: &Place, steps: &[StepRef], purpose: Purpose) -> Stage {
         let first = steps.first().and_then(|step| self.ledger.step(step));
         match (purpose, first) {
@@ -165,9 +234,11 @@ impl Outbox {
                     items: steps.iter().map(|step| step.item.clone()).collect(),
                 }));
             }
-            (Purpose::LookUp, _) | (_, Some(Step::Unconclude { .. } | Step::Forget { .. })) => {
-                return Stage::Load;
-            }
+            (Purpose::LookUp, _)
+            | (
+                _,
+                Some(Step::Unconclude { .. } | Step::Forget { .. } | Step::DeleteSession { .. }),
+            ) => return Stage::Load,
             _ => {}
         }
         match self.missing(place, steps) {
@@ -195,7 +266,8 @@ impl Outbox {
                 Step::Unconclude { .. }
                 | Step::Note { .. }
                 | Step::Retract { .. }
-                | Step::Forget { .. } => None,
+                | Step::Forget { .. }
+                | Step::DeleteSession { .. } => None,
             })
             .collect();
         self.spaces[&place.role].missing(&self.config.agent, &peers, &session)

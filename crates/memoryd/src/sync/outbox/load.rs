@@ -32,6 +32,15 @@ impl Outbox {
                     self.paused.insert(sending.place, until);
                     return;
                 }
+                Err(LoadError::Purged) if sending.purpose == Purpose::Send => {
+                    // Those before it go first.
+                    if steps.is_empty() {
+                        let step = step.clone();
+                        self.write(vec![Line::Cancelled { at: now, step }]);
+                        return;
+                    }
+                    break;
+                }
                 Err(_) if sending.purpose == Purpose::LookUp => {
                     // Without its text nobody can tell whether it is there.
                     self.trouble.entry(step.clone()).or_default().unknowable = true;
@@ -40,7 +49,9 @@ impl Outbox {
                 Err(error) if steps.is_empty() => {
                     let kind = match error {
                         LoadError::Secret => "secret-text",
-                        LoadError::Missing | LoadError::Unreadable => "text-missing",
+                        LoadError::Missing | LoadError::Unreadable | LoadError::Purged => {
+                            "text-missing"
+                        }
                     };
                     self.fail(step.clone(), kind, None, now);
                     return;
@@ -90,6 +101,10 @@ impl Outbox {
                     id: ids.first()?.clone(),
                 },
                 _ => return None,
+            },
+            (Step::DeleteSession { role, session }, _) => Request::DeleteSession {
+                role: *role,
+                session: session.clone(),
             },
             (Step::Conclude { peer, .. }, purpose) => {
                 let (peer, content) = (peer.clone(), text?);

@@ -1,0 +1,64 @@
+//! `bxctl memory purge`: a session's texts out of loopd's log, then out of memory and Honcho. Asks both daemons; what
+//! this command does not come to, memoryd does when it sees the empty log.
+
+use bxcore::{connect::ClientError, paths::Dirs};
+use bxwire::{
+    SessionId,
+    links::{
+        control,
+        turns::{self, TurnEvent},
+    },
+};
+
+use crate::{
+    failure::{Exit, Failure},
+    link, memory, out,
+};
+
+/// Shows what goes and what stays, asks, does it.
+///
+/// # Errors
+/// When a daemon cannot answer, or refuses.
+pub fn run(dirs: &Dirs, session: &SessionId, yes: bool) -> Result<Exit, Failure> {
+    let request = |confirm| control::Request::MemoryPurge {
+        session: session.clone(),
+        confirm,
+    };
+    let question = format!("purge {session}? This cannot be undone.");
+    let exit = memory::shown_first(dirs, &request(false), &question, "purge", yes, || {
+        empty_log(dirs, session, &request(false))?;
+        memory::changed(dirs, &request(true)).inspect_err(|failure| {
+            if matches!(failure, Failure::Unreachable { .. }) {
+                out::say("the log is emptied; memoryd does the rest when it is back");
+            }
+        })
+    })?;
+    Ok(exit)
+}
+
+/// Has loopd empty the session's log. A log that is not there holds nothing; memory may.
+fn empty_log(dirs: &Dirs, session: &SessionId, preview: &control::Request) -> Result<(), Failure> {
+    let request = turns::Request::PurgeSession {
+        session: session.clone(),
+    };
+    match link::loopd(dirs, &request) {
+        Ok(TurnEvent::Done {}) => Ok(()),
+        Ok(_) => Err(Failure::Answer { daemon: "loopd" }),
+        Err(failure) if is_unknown(&failure) => {
+            let (_, lines) = memory::changed(dirs, preview)?;
+            if lines.is_empty() {
+                return Err(failure);
+            }
+            out::say("loopd has no log of it; what memory holds goes");
+            Ok(())
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+fn is_unknown(failure: &Failure) -> bool {
+    matches!(
+        failure,
+        Failure::Refused { source: ClientError::Refused(refused), .. } if refused.kind == "unknown-session"
+    )
+}
