@@ -285,13 +285,18 @@ impl<L: Link, F: Fn(Connection<L>) + Send + Sync + 'static> Acceptor<L, F> {
 impl Server {
     /// Takes no more, lets requests already read be answered, and waits for the threads up to `patience`.
     pub fn stop(mut self, patience: Duration) {
+        self.end(patience);
+    }
+
+    fn end(&mut self, patience: Duration) {
+        let Some(accepting) = self.accepting.take() else {
+            return;
+        };
         let deadline = Instant::now() + patience;
         self.stopping.store(true, Ordering::SeqCst);
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         let _ = std::fs::remove_file(&self.path);
-        if let Some(accepting) = self.accepting.take() {
-            let _ = accepting.join();
-        }
+        let _ = accepting.join();
         let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
         for open in &open {
             let _ = open.stream.shutdown(Shutdown::Read);
@@ -308,6 +313,13 @@ impl Server {
             }
         }
         self.refusals.ended();
+    }
+}
+
+/// Whoever lets go of it without a word waits for nobody, and leaves no thread behind that accepts.
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end(Duration::ZERO);
     }
 }
 

@@ -225,6 +225,17 @@ fn a_stop_wakes_an_idle_peer_at_once() {
 }
 
 #[test]
+fn a_server_that_is_let_go_of_answers_nobody_and_leaves_no_socket() {
+    let mut world = world(quick());
+    works(&world);
+    let idle = raw(&world);
+    drop(world.server.take());
+    assert!(!world.path.exists());
+    assert!(Client::<State>::connect(&world.path, WAIT).is_err());
+    said_and_closed(idle);
+}
+
+#[test]
 fn a_kept_connection_survives_a_restart_of_the_server() {
     let mut world = world(quick());
     let kept = Kept::<State>::new(world.path.clone(), WAIT);

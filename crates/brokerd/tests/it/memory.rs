@@ -134,7 +134,6 @@ fn memoryd_away_slow_or_dying_is_an_answer() {
         let _memoryd = world.memoryd(|mut peer| while peer.recv().is_some() {});
         world.call(&add(1))
     };
-    std::fs::remove_file(world.home.dirs.memory_tools_socket()).unwrap();
     let dying = {
         let _memoryd = world.memoryd(|mut peer| drop(peer.recv()));
         world.call(&add(1))
