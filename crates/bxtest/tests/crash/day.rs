@@ -23,6 +23,8 @@ pub enum Event {
     },
     /// `bxctl memory undo`, by the number of the edit.
     Undo(u64),
+    /// `bxctl memory purge` of a session: loopd has emptied its log. No turn follows in it.
+    Purge(u8),
     BrokerSays(u8, SessionState),
     BrokerStops,
     BrokerStarts,
@@ -127,10 +129,11 @@ pub fn short() -> Vec<Event> {
         Event::Undo(1),
         Event::AnswerLost("*/messages"),
         turn_of(1, speaker("chat", "mary"), vec![note("Mary likes tea.")]),
+        Event::Purge(2),
     ]
 }
 
-/// Twenty turns, fifteen edits, four undos, two outages of Honcho and one of brokerd.
+/// Twenty turns, fifteen edits, four undos, two purges, three outages of Honcho and one of brokerd.
 pub fn long() -> Vec<Event> {
     let untrusted = SessionState {
         untrusted: true,
@@ -176,7 +179,11 @@ pub fn long() -> Vec<Event> {
         turn(2, vec![]),
         turn(1, vec![]),
         Event::HonchoStarts,
-        Event::Undo(7), // e19
+        Event::Undo(7),  // e19
+        Event::Purge(5), // e20
+        Event::HonchoStops,
+        Event::Purge(2), // e21
+        Event::HonchoStarts,
         turn(1, vec![]),
     ]
 }

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
 };
 
 use bxtest::program;
@@ -54,6 +55,7 @@ impl Honcho {
         Self {
             options: Options {
                 listen: own_address(),
+                drain_after: Duration::ZERO,
                 ..Options::at(folder.path().join("honcho.sqlite"))
             },
             running: Running::No,
@@ -128,6 +130,7 @@ impl Honcho {
                 .arg(self.options.listen.to_string())
                 .arg("--db")
                 .arg(&db)
+                .args(["--drain-after", "0"])
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null());
@@ -159,7 +162,10 @@ impl Honcho {
             return server.dump_all().expect("a dump");
         }
         self.stop();
-        let options = Options::at(self.db());
+        let options = Options {
+            drain_after: Duration::ZERO,
+            ..Options::at(self.db())
+        };
         Server::start(options)
             .expect("a Honcho")
             .dump_all()

@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -241,6 +241,7 @@ impl World {
                 edits,
             } => self.turn(&session_id(*session), speaker, edits),
             Event::Undo(edit) => self.undo(EditId(*edit)),
+            Event::Purge(session) => self.purge(&session_id(*session)),
             Event::BrokerSays(session, state) => {
                 let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
                 words.insert(session_id(*session), *state);
@@ -323,9 +324,7 @@ impl World {
     fn log(&mut self, session: &SessionId, bodies: Vec<Body>, what: &str) {
         self.clock = Millis(Millis::now().0.max(self.clock.0 + 1));
         self.times.insert(self.clock.0, format!("{session} {what}"));
-        let folder = self.home.dirs.state_of("loopd").join("sessions");
-        fs::create_dir_all(&folder).expect("a folder");
-        let path = folder.join(format!("{session}.jsonl"));
+        let path = self.log_path(session);
         let mut lines = fs::read_to_string(&path).unwrap_or_default();
         for body in bodies {
             let record = Record {
@@ -335,9 +334,13 @@ impl World {
             };
             lines += &(serde_json::to_string(&record).expect("a record") + "\n");
         }
-        let beside = folder.join("beside");
-        fs::write(&beside, lines).expect("a log");
-        fs::rename(&beside, &path).expect("a log");
+        replace(&path, &lines);
+    }
+
+    fn log_path(&self, session: &SessionId) -> PathBuf {
+        let folder = self.home.dirs.state_of("loopd").join("sessions");
+        fs::create_dir_all(&folder).expect("a folder");
+        folder.join(format!("{session}.jsonl"))
     }
 
     fn edit(&mut self, session: &SessionId, turn: u64, speaker: &Speaker, edit: &Edit) {
@@ -371,6 +374,35 @@ impl World {
             confirm: true,
         };
         self.make_edit(&format!("undo of {edit}"), |world| {
+            match world.control(&request) {
+                Ok(control::Reply::Change { edit, .. }) => Ok(edit),
+                Ok(other) => panic!("{other:?}"),
+                Err(ClientError::Refused(refused)) => Err(refused.kind),
+                Err(_) => Ok(None),
+            }
+        });
+    }
+
+    /// What loopd and bxctl do between them; a memoryd that was not there sees the empty log when it starts.
+    fn purge(&mut self, session: &SessionId) {
+        let path = self.log_path(session);
+        let text = fs::read_to_string(&path).expect("a log");
+        let read = |line| serde_json::from_str::<Record>(line).expect("a record");
+        let mut records: Vec<_> = text.lines().map(read).collect();
+        records.iter_mut().for_each(|record| record.body.blank());
+        records.push(Record {
+            seq: records.len() as u64 + 1,
+            at: self.clock.to_string(),
+            body: Body::Purged {},
+        });
+        let line = |record| serde_json::to_string(record).expect("a line") + "\n";
+        let lines: String = records.iter().map(line).collect();
+        replace(&path, &lines);
+        let request = control::Request::MemoryPurge {
+            session: session.clone(),
+            confirm: true,
+        };
+        self.make_edit(&format!("purge of {session}"), |world| {
             match world.control(&request) {
                 Ok(control::Reply::Change { edit, .. }) => Ok(edit),
                 Ok(other) => panic!("{other:?}"),
@@ -475,6 +507,13 @@ impl World {
             std::thread::park_timeout(LOOK_MS);
         }
     }
+}
+
+/// Writes a log whole, so that nobody reads half of it.
+fn replace(path: &Path, lines: &str) {
+    let beside = path.with_file_name("beside");
+    fs::write(&beside, lines).expect("a log");
+    fs::rename(&beside, path).expect("a log");
 }
 
 fn session_id(n: u8) -> SessionId {
