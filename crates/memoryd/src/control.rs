@@ -249,8 +249,14 @@ impl Service {
     }
 
     fn undo(&self, edit: EditId, confirm: bool) -> Reply {
+        let undoing = match self.undoing(edit) {
+            Ok(undoing) => undoing,
+            Err(denied) => return service::refused(&WriteError::Denied(denied)).into(),
+        };
         if confirm {
-            return match self.write(|memory, rules, _, at| undo::undo(memory, edit, rules, at)) {
+            return match self
+                .write(|memory, rules, refuser, at| undoing.plan(memory, rules, refuser, at))
+            {
                 Ok(written) => Reply::Change {
                     done: true,
                     lines: bounded(words::lines(&written.edit)),
@@ -259,11 +265,10 @@ impl Service {
                 Err(error) => service::refused(&error).into(),
             };
         }
-        let rules = self.store.rules();
-        let would = self
+        match self
             .store
-            .with(|memory| undo::undo(memory, edit, &rules, ""));
-        match would {
+            .would(|memory, rules, refuser| undoing.plan(memory, rules, refuser, ""))
+        {
             Ok(edit) => Reply::Change {
                 done: false,
                 lines: bounded(words::lines(&edit)),
@@ -400,7 +405,13 @@ impl Service {
                     return Denied::Argument("say which edit to undo, for example undo e3")
                         .to_string();
                 };
-                self.write(|memory, rules, _, at| undo::undo(memory, edit, rules, at))
+                self.undoing(edit)
+                    .map_err(WriteError::Denied)
+                    .and_then(|undoing| {
+                        self.write(|memory, rules, refuser, at| {
+                            undoing.plan(memory, rules, refuser, at)
+                        })
+                    })
             }
             "forget" => {
                 let words = arguments.join(" ");

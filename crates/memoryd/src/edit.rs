@@ -234,6 +234,15 @@ impl Change {
         }
     }
 
+    /// The card that it replaces.
+    #[must_use]
+    pub fn card_before(&self) -> Option<&Card> {
+        match self {
+            Self::Carded { before, .. } => Some(before),
+            _ => None,
+        }
+    }
+
     /// The session that it purges.
     #[must_use]
     pub fn purges(&self) -> Option<&SessionId> {

@@ -115,6 +115,21 @@ impl Contents {
         self.card.as_ref().map(|(edit, _)| *edit)
     }
 
+    /// Whether memory left this card, and no other since; what Honcho made of it does not count.
+    ///
+    /// # Errors
+    /// [`Misfit`].
+    pub fn left_card(&self, card: &Card) -> Result<(), Misfit> {
+        match self.card.as_ref().map(|(_, now)| now) {
+            Some(now) if now.lines != card.lines => Err(Misfit {
+                subject: "the owner's card".into(),
+                wanted: Some(card.shown()),
+                found: Some(now.shown()),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Characters of identity, ids not counted.
     #[must_use]
     pub fn identity_chars(&self) -> usize {
@@ -190,18 +205,8 @@ impl Contents {
                     known.back = true;
                 }
             }
-            Change::Carded { before, after, .. } => {
-                let now = self.card.as_ref().map(|(_, card)| card);
-                // Honcho changes the card too, so only an undo is about what memory left there.
-                if edit.undoes.is_some() && now.is_some_and(|now| now.lines != before.lines) {
-                    return Err(Misfit {
-                        subject: "the owner's card".into(),
-                        wanted: Some(before.shown()),
-                        found: now.map(Card::shown),
-                    });
-                }
-                self.card = Some((edit.id, after.clone()));
-            }
+            // Honcho changes the card too, so what was there before need not be what memory left there.
+            Change::Carded { after, .. } => self.card = Some((edit.id, after.clone())),
             Change::Purged { .. } | Change::Kept { .. } => {}
         }
         Ok(())

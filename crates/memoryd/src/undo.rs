@@ -4,14 +4,15 @@ use bxwire::{EditId, Label, links::memory_tools::About};
 
 use crate::{
     denied::Denied,
-    edit::{By, Change, Edit},
+    edit::{By, Card, Change, Edit},
     memory::{Contents, Memory, Misfit},
     plan::Rules,
     purge,
     screen::clean,
 };
 
-/// The edit that takes `target` back. Undoing an undo is a redo; a redone edit can be undone again.
+/// The edit that takes `target` back. Undoing an undo is a redo; a redone edit can be undone again. Of a card the
+/// caller says with [`on_card`] what is there by then.
 ///
 /// # Errors
 /// [`Denied`]: unknown, undone already, or changed since.
@@ -40,11 +41,32 @@ pub fn undo(memory: &Memory, target: EditId, rules: &Rules, at: &str) -> Result<
     if edit.changes.iter().any(purge::is_gone) {
         return Err(Denied::Purged(target));
     }
-    memory
-        .preview(&edit)
+    let contents = memory.contents();
+    let cards = edit.changes.iter().filter_map(Change::card_before);
+    cards
+        .map(|before| contents.left_card(before))
+        .chain([memory.preview(&edit).map(drop)])
+        .collect::<Result<(), _>>()
         .map_err(|misfit| changed(target, misfit))?;
     rules.allow(memory, &edit)?;
     Ok(edit)
+}
+
+/// Whether an undo replaces the card that Honcho holds. One that was kept here changes nothing there.
+#[must_use]
+pub fn replaces_card(undo: &Edit) -> bool {
+    undo.kept_local.is_none() && undo.changes.iter().any(|it| it.card_before().is_some())
+}
+
+/// The undo with the card that it replaces, so that its own undo puts that one back.
+#[must_use]
+pub fn on_card(mut undo: Edit, held: &Card) -> Edit {
+    for change in &mut undo.changes {
+        if let Change::Carded { before, .. } = change {
+            before.clone_from(held);
+        }
+    }
+    undo
 }
 
 fn changed(edit: EditId, misfit: Misfit) -> Denied {

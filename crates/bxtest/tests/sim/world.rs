@@ -183,8 +183,7 @@ impl World {
                 self.broker_disk_full = self.random.one_in(3);
                 self.ledger_disk_full = self.random.one_in(3);
             }
-            98 if self.random.one_in(2) => self.purge(),
-            98 => self.undo(),
+            98 => self.purge(),
             _ => self.owner(),
         }
         if self.broker.is_none() && self.random.one_in(8) {
@@ -412,26 +411,30 @@ impl World {
         })
     }
 
-    /// `facts profile` with a new card.
-    fn replace_card(&mut self, at: usize, id: EditId) -> Option<Change> {
+    /// The card that an edit replaces; `None`: nobody can say now.
+    fn card_now(&mut self) -> Option<Card> {
         let after = |edit: &Edit| match edit.changes.as_slice() {
             [Change::Carded { after, .. }] => Some(after.clone()),
             _ => None,
         };
         self.read_edits();
-        let open = self.outbox.as_ref()?.card_open().ok()?.cloned();
-        let before = match open {
+        match self.outbox.as_ref()?.card_open().ok()?.cloned() {
             Some(item) => self
                 .edits
                 .iter()
                 .find(|edit| ItemId::Edit(edit.id) == item)
-                .and_then(after)?,
-            None if self.honcho.down => return None,
+                .and_then(after),
+            None if self.honcho.down => None,
             None => {
                 let held = self.honcho.spaces[&Role::Trusted].card.clone();
-                Card::held(held, &self.edits)
+                Some(Card::held(held, &self.edits))
             }
-        };
+        }
+    }
+
+    /// `facts profile` with a new card.
+    fn replace_card(&mut self, at: usize, id: EditId) -> Option<Change> {
+        let before = self.card_now()?;
         self.count("card replaced");
         Some(Change::Carded {
             card: format!("c{}", id.0),
@@ -484,6 +487,13 @@ impl World {
         let Ok(edit) = undo::undo(&self.memory, of, &Rules::default(), &at) else {
             // The card has changed since, or the text was purged.
             return self.count("undo refused");
+        };
+        let edit = match undo::replaces_card(&edit) {
+            false => edit,
+            true => match self.card_now() {
+                Some(held) => undo::on_card(edit, &held),
+                None => return self.count("undo refused"),
+            },
         };
         let (id, changes) = (edit.id, edit.changes);
         self.undone.insert(of);

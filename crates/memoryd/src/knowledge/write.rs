@@ -1,20 +1,22 @@
 //! The tool `facts`, as far as it deletes a fact and replaces the card: asks ledger and Honcho for what is there
-//! before, and has the edit made. Called by the service on a connection's thread.
+//! before, and has the edit made; so of an undo. Called by the service on a connection's thread.
 
+use bxsanitize::Refuser;
 use bxwire::{
-    ItemId,
+    EditId, ItemId,
     links::memory_tools::{Caller, Reply},
 };
 
 use super::edits::{self, Held, Target};
 use crate::{
     denied::Denied,
-    edit::{Card, Change},
+    edit::{Card, Change, Edit},
     memory::Memory,
-    plan::may_write_facts,
+    plan::{Rules, may_write_facts},
     recall::{Queries, Reader},
     service::{Service, denied_reply},
     sync::naming,
+    undo::{on_card, replaces_card, undo},
 };
 
 /// Longest id that Honcho is asked for, in characters; its own are far shorter.
@@ -68,10 +70,7 @@ impl Service {
             if memory.contents().carded() != known {
                 return Err(Denied::CardBusy);
             }
-            let before = match before {
-                Before::Edit(card) => card,
-                Before::Honcho(lines) => edits::held_card(&lines, memory, refuser),
-            };
+            let before = before.card(memory, refuser);
             edits::replace_card(memory, lines, before, caller, rules, refuser, at)
         })
     }
@@ -79,6 +78,30 @@ impl Service {
     fn card_before(&self, caller: &Caller, reader: Reader) -> Result<Before, Denied> {
         may_write_facts(caller, &self.store.rules())?;
         may_ask(reader)?;
+        self.card_now()
+    }
+
+    /// How the owner's undo of an edit is planned. A card that it replaces is asked for first, since Honcho changes it
+    /// too.
+    ///
+    /// # Errors
+    /// [`Denied`].
+    pub(crate) fn undoing(&self, target: EditId) -> Result<Undoing, Denied> {
+        let known = self.store.with(|memory| memory.contents().carded());
+        let would = |memory: &Memory, rules: &Rules, _: &Refuser| undo(memory, target, rules, "");
+        let would = self.store.would(would)?;
+        let before = match replaces_card(&would) {
+            true => Some(self.card_now()?),
+            false => None,
+        };
+        Ok(Undoing {
+            target,
+            known,
+            before,
+        })
+    }
+
+    fn card_now(&self) -> Result<Before, Denied> {
         // Asked first: what is sent meanwhile is what Honcho holds then.
         let Some(ItemId::Edit(id)) = self.hooks.card_open()? else {
             return self.knowledge.facts.card().map(Before::Honcho);
@@ -100,10 +123,44 @@ fn may_ask(reader: Reader) -> Result<(), Denied> {
     }
 }
 
+/// An undo that is to be planned.
+pub(crate) struct Undoing {
+    target: EditId,
+    /// The last edit of the card when it was asked for.
+    known: Option<EditId>,
+    before: Option<Before>,
+}
+
+impl Undoing {
+    pub(crate) fn plan(
+        self,
+        memory: &Memory,
+        rules: &Rules,
+        refuser: &Refuser,
+        at: &str,
+    ) -> Result<Edit, Denied> {
+        let undo = undo(memory, self.target, rules, at)?;
+        match self.before {
+            None => Ok(undo),
+            Some(_) if memory.contents().carded() != self.known => Err(Denied::CardBusy),
+            Some(before) => Ok(on_card(undo, &before.card(memory, refuser))),
+        }
+    }
+}
+
 /// The card that is replaced.
 enum Before {
     /// As Honcho holds it.
     Honcho(Vec<String>),
     /// As it will be there once everything is sent.
     Edit(Card),
+}
+
+impl Before {
+    fn card(self, memory: &Memory, refuser: &Refuser) -> Card {
+        match self {
+            Self::Edit(card) => card,
+            Self::Honcho(lines) => edits::held_card(&lines, memory, refuser),
+        }
+    }
 }

@@ -74,6 +74,17 @@ fn until_card(world: &World, want: &[&str]) {
     wait_for("the card", || (card(world) == want).then_some(()));
 }
 
+/// Replaces the card as Honcho's own deriver does.
+fn honcho_makes(world: &World, lines: &[&str]) {
+    let url = world.honcho().url();
+    let card = serde_json::json!({ "peer_card": lines });
+    ureq::put(format!("{url}/v3/workspaces/b-trusted/peers/owner/card"))
+        .header("content-type", "application/json")
+        .send(card.to_string())
+        .expect("it is stored");
+    until_card(world, lines);
+}
+
 /// What undoing would do, or why it is not done.
 fn preview(world: &World, edit: EditId) -> String {
     let undo = control::Request::MemoryUndo {
@@ -319,6 +330,37 @@ fn the_card_is_replaced_and_the_old_one_comes_back() {
     );
     made(&world, profile(&[]));
     until_card(&world, &[]);
+}
+
+#[test]
+fn an_undo_shows_and_keeps_the_card_that_honcho_has_made_by_then() {
+    let mut world = World::new();
+    made(&world, profile(&["Likes cocoa"]));
+    until_card(&world, &["Likes cocoa"]);
+    world.settle();
+    honcho_makes(&world, &["Likes cocoa", "Sails"]);
+    let shown = preview(&world, EditId(1));
+    assert!(shown.contains("Likes cocoa / Sails → (empty)"), "{shown}");
+    world.undo(EditId(1));
+    until_card(&world, &[]);
+    world.settle();
+    honcho_makes(&world, &["Rows"]);
+    // What was there comes back, and what Honcho made meanwhile is kept too.
+    assert!(preview(&world, EditId(2)).contains("Rows → Likes cocoa / Sails"));
+    world.undo(EditId(2));
+    until_card(&world, &["Likes cocoa", "Sails"]);
+    world.undo(EditId(3));
+    until_card(&world, &["Rows"]);
+    world.settle();
+    // The journal adds up when it is read again.
+    world.stop();
+    world.start();
+    // What is there cannot be asked for, so nothing is overwritten.
+    let parked = world.stop_honcho();
+    let refused = preview(&world, EditId(4));
+    assert!(refused.contains("Honcho does not answer now"), "{refused}");
+    world.start_honcho(parked);
+    assert_eq!(card(&world), ["Rows"]);
 }
 
 #[test]
