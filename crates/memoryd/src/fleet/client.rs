@@ -1,5 +1,4 @@
-//! roncho's clients for reading, and the one call that roncho lacks. Called by `source` and `chat` on threads of
-//! their own. Creates nothing; an error keeps a kind and a status, never a body.
+//! roncho's clients for reading, and the one call that roncho lacks. Called by `chat` on threads of its own. Creates nothing; an error keeps a kind and a status, never a body.
 
 use std::time::Duration;
 

@@ -15,8 +15,8 @@ use bxwire::{
 
 use super::{
     chat::Chats,
-    client::client,
     hits::{Own, Place},
+    reads::Client,
     source::{Arrival, GRACE_MS, Search, Source, Spec},
 };
 use crate::{
@@ -86,7 +86,7 @@ impl Fleet {
             .collect();
         let mut sources = Vec::new();
         for spec in specs {
-            let client = reading(&config, &spec.place, keys).map_err(StartError::Url)?;
+            let client = reading(&config, &spec.place, keys);
             sources.push(Source::start(spec, client).map_err(StartError::System)?);
         }
         let chats = Chats::start(&config, keys)?;
@@ -101,10 +101,7 @@ impl Fleet {
     pub fn reload(&self, keys: &ReadKeys) {
         let Some(parts) = &self.0 else { return };
         for source in &parts.sources {
-            match reading(&parts.config, &source.spec.place, keys) {
-                Ok(client) => source.reload(client),
-                Err(error) => tracing::error!("kept the old keys: {error}"),
-            }
+            source.reload(reading(&parts.config, &source.spec.place, keys));
         }
         parts.chats.reload(&parts.config, keys);
     }
@@ -261,11 +258,7 @@ pub fn stays_here(reader: Reader, holds_key: bool) -> Option<&'static str> {
     }
 }
 
-fn reading(
-    config: &HonchoConfig,
-    place: &Place,
-    keys: &ReadKeys,
-) -> Result<roncho::blocking::Client, String> {
+fn reading(config: &HonchoConfig, place: &Place, keys: &ReadKeys) -> Client {
     let (workspace, key) = match place {
         Place::Fleet => (config.fleet.as_str(), keys.own.get(&Role::Fleet)),
         Place::Reader(agent) => {
@@ -275,7 +268,7 @@ fn reading(
             (workspace, keys.readers.get(agent))
         }
     };
-    client(config, workspace, key, config.read.limits.source_ms_max)
+    Client::new(config, workspace, key)
 }
 
 /// A search under way.

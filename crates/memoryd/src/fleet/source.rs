@@ -13,20 +13,18 @@ use std::{
 
 use bxcore::{clock::Millis, runbook};
 use bxwire::Label;
-use roncho::{
-    blocking::{Client, Error},
-    models::{conclusions::ConclusionQuery, message::MessageSearch, page::ListOptions},
-};
+use roncho::models::conclusions::ConclusionQuery;
 use serde_json::{Map, Value, json};
 
 use super::{
     config::ReadLimits,
     hits::{self, Author, Conclusion, Message, Own, Place, Retracted},
     mark,
+    reads::Client,
 };
 use crate::{
     recall::{Hit, Query},
-    sync::{honcho::failure, request::Failure},
+    sync::request::Failure,
 };
 
 /// Messages asked for, at most: what does not count falls away afterwards.
@@ -87,7 +85,7 @@ pub struct Down {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     Ready,
-    /// Its last call has not ended, and should by then.
+    /// Its last call has not ended, and will by then.
     Busy(Instant),
     Down(Down),
 }
@@ -146,16 +144,7 @@ impl Source {
     pub fn down(&self) -> Option<Down> {
         match &*lock(&self.state) {
             State::Down(down) => Some(down.clone()),
-            State::Busy(until) => {
-                let late = Instant::now().checked_duration_since(*until)?;
-                let late = i64::try_from(late.as_millis()).unwrap_or(i64::MAX);
-                Some(Down {
-                    reason: "its last answer has not ended",
-                    since: Millis(Millis::now().0.saturating_sub(late)),
-                    key_refused: false,
-                })
-            }
-            State::Ready => None,
+            State::Ready | State::Busy(_) => None,
         }
     }
 
@@ -232,12 +221,9 @@ impl Worker {
     /// A search like any other, since something behind Honcho may be what does not answer.
     fn probe(&self) {
         let deadline = Instant::now() + self.spec.limits.source_ms_max;
-        let mut search = MessageSearch::new(PROBE);
-        search.limit = Some(1);
         let found = self
             .client
-            .search_workspace(&search)
-            .map_err(|error| failure(&error))
+            .messages(PROBE, 1, None, deadline)
             .and_then(|_| in_time(deadline));
         self.is_now(found.err());
     }
@@ -276,14 +262,10 @@ impl Worker {
 
     fn search(&self, search: &Search) -> Result<Vec<Hit>, Failure> {
         let query = &search.query;
-        let mut found = MessageSearch::new(words(&query.text));
         let limit = (query.hits * MESSAGES_PER_HIT).min(MESSAGES_MAX);
-        found.limit = u32::try_from(limit).ok();
-        found.filters = times(query);
         let mut messages: Vec<_> = self
             .client
-            .search_workspace(&found)
-            .map_err(|error| failure(&error))?
+            .messages(&words(&query.text), limit, times(query), search.deadline)?
             .into_iter()
             .map(arrived)
             .collect();
@@ -291,7 +273,7 @@ impl Worker {
         let mut conclusions = Vec::new();
         for peer in &self.spec.peers {
             in_time(search.deadline)?;
-            conclusions.extend(self.conclusions(peer, query)?);
+            conclusions.extend(self.conclusions(peer, query, search.deadline)?);
         }
         let (messages, conclusions) = marked(messages, conclusions, query)?;
         let retracted = match self.spec.place {
@@ -307,7 +289,12 @@ impl Worker {
         Ok(alternate(concluded, told))
     }
 
-    fn conclusions(&self, peer: &str, query: &Query) -> Result<Vec<Conclusion>, Failure> {
+    fn conclusions(
+        &self,
+        peer: &str,
+        query: &Query,
+        deadline: Instant,
+    ) -> Result<Vec<Conclusion>, Failure> {
         let mut filters = times(query).unwrap_or_default();
         filters.insert("observer_id".into(), json!(peer));
         filters.insert("observed_id".into(), json!(peer));
@@ -317,8 +304,7 @@ impl Worker {
             .filters(filters);
         let mut found: Vec<_> = self
             .client
-            .query_conclusions(&asked)
-            .map_err(|error| failure(&error))?
+            .conclusions(&asked, deadline)?
             .into_iter()
             .map(|found| Conclusion {
                 id: found.id,
@@ -348,12 +334,10 @@ impl Worker {
                 "peer_id": author.peer,
                 "metadata": {"installation": author.installation, "retracts": {"in": items}},
             }));
-            let options = ListOptions::new().page(1).size(RETRACTIONS_MAX);
-            let page = self
+            let found = self
                 .client
-                .list_messages(&author.session, &options, Some(&filters))
-                .map_err(|error| failure(&error))?;
-            for message in page.items.into_iter().map(arrived) {
+                .listed(&author.session, RETRACTIONS_MAX, &filters, deadline)?;
+            for message in found.into_iter().map(arrived) {
                 hits::take_retraction(&message, &author, &items, &mut retracted);
             }
         }
@@ -462,7 +446,10 @@ fn in_time(deadline: Instant) -> Result<(), Failure> {
     if Instant::now() <= deadline {
         return Ok(());
     }
-    Err(failure(&Error::Timeout))
+    Err(Failure::Unknown {
+        kind: "no answer in time",
+        status: None,
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

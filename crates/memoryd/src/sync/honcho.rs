@@ -471,7 +471,9 @@ pub fn failure(error: &Error) -> Failure {
     }
 }
 
-fn by_status(status: u16) -> Failure {
+/// What a status that is no success means.
+#[must_use]
+pub fn by_status(status: u16) -> Failure {
     match status {
         401 | 403 => Failure::KeyRefused { status },
         404 | 409 => Failure::Gone { status },

@@ -125,10 +125,10 @@ fn an_answer_after_the_limit_is_dropped_marks_nothing_and_its_thread_goes_on() {
 }
 
 #[test]
-fn a_source_that_drips_holds_up_nobody_and_is_not_asked_again() {
+fn a_source_that_drips_holds_up_nobody_and_is_probed_until_it_answers() {
     let world = world();
     let controls = world.honcho().controls();
-    let drips = Rule::new(Fault::Drip { every_ms: 200 }).times(1);
+    let drips = Rule::new(Fault::Drip { every_ms: 200 });
     controls.add(drips.on("POST", "/v3/workspaces/fleet/search"));
     let first = without_fleet(&world);
     assert!(first < Duration::from_secs(3), "{first:?}");
@@ -139,15 +139,24 @@ fn a_source_that_drips_holds_up_nobody_and_is_not_asked_again() {
     }
     let asked = world.asked();
     assert!(!asked.is_empty(), "the others are");
-    assert!(
-        asked.iter().all(|record| !record.path.contains("/fleet/")),
-        "{asked:?}"
-    );
-    let notices = world.status().notices;
-    let named = notices
-        .iter()
-        .any(|notice| notice.text.contains("fleet") && notice.text.contains("has not ended"));
-    assert!(named, "{notices:?}");
+    let with_the_query = |record: &&honcho_local::Record| {
+        record.path.contains("/fleet/") && record.body["query"] == "boat"
+    };
+    assert_eq!(asked.iter().find(with_the_query), None);
+    let since = || {
+        let notices = world.status().notices.into_iter();
+        let fleet = notices.map(|notice| notice.text);
+        let named = |text: &String| text.contains("fleet") && text.contains("no answer in time");
+        fleet.filter(named).collect::<Vec<_>>()
+    };
+    let said = since();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(since(), said, "it does not move");
+    let log = world.log();
+    assert!(log.contains("recall cannot search a source"), "{log}");
+    // The dripping answer was cut, so that a probe finds out when it is over.
+    controls.clear();
+    comes_back(&world);
 }
 
 #[test]
