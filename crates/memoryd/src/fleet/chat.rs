@@ -240,7 +240,7 @@ impl Chats {
                 Some(Reasoning::Low) => ReasoningLevel::Low,
             },
             queue: Mutex::new(places.iter().cloned().enumerate().collect()),
-            over: AtomicBool::new(false),
+            over: Arc::default(),
             end,
         });
         for _ in 0..CHATS_MAX.min(places.len()) {
@@ -300,7 +300,7 @@ struct Job {
     level: ReasoningLevel,
     queue: Mutex<VecDeque<(usize, Arc<Place>)>>,
     /// Nobody waits any more.
-    over: AtomicBool,
+    over: Arc<AtomicBool>,
     end: Instant,
 }
 

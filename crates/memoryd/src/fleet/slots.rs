@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -11,8 +11,8 @@ use std::{
 
 /// Chats at a time, of all calls together.
 pub const CHATS_MAX: usize = 2;
-/// Chats past their limit whose threads have not ended, since an answer drips in that nobody waits for. With so many
-/// no other begins.
+/// Chats that nobody waits for any more and whose threads have not ended: past their limit, or of a call that was
+/// stopped. With so many no other begins.
 const LATE_MAX: usize = 8;
 
 /// How many chats run, of all calls together.
@@ -24,12 +24,18 @@ pub struct Slots {
 
 #[derive(Default)]
 struct Running {
-    /// When each has had its time.
-    limits: BTreeMap<u64, Instant>,
+    chats: BTreeMap<u64, Chat>,
     last: u64,
 }
 
-/// One of them, free again when dropped, or when its time is over.
+struct Chat {
+    /// When it has had its time.
+    limit: Instant,
+    /// Whether its call is over.
+    over: Arc<AtomicBool>,
+}
+
+/// One of them, free again when dropped, or when its time or its call is over.
 pub struct Slot<'a> {
     slots: &'a Slots,
     number: u64,
@@ -37,7 +43,12 @@ pub struct Slot<'a> {
 
 impl Slots {
     /// `None`: none became free in time, or nobody waits any more. A chat has `limit_ms`.
-    pub fn take(&self, limit_ms: Duration, end: Instant, over: &AtomicBool) -> Option<Slot<'_>> {
+    pub fn take(
+        &self,
+        limit_ms: Duration,
+        end: Instant,
+        over: &Arc<AtomicBool>,
+    ) -> Option<Slot<'_>> {
         let mut running = self.lock();
         loop {
             let now = Instant::now();
@@ -45,18 +56,25 @@ impl Slots {
             if over.load(Ordering::SeqCst) || left == Duration::ZERO {
                 return None;
             }
-            let in_time = || running.limits.values().filter(|limit| **limit > now);
+            let in_time = || {
+                let chats = running.chats.values();
+                chats.filter(|chat| chat.limit > now && !chat.over.load(Ordering::SeqCst))
+            };
             let count = in_time().count();
-            if count < CHATS_MAX && running.limits.len() - count < LATE_MAX {
+            if count < CHATS_MAX && running.chats.len() - count < LATE_MAX {
                 running.last += 1;
                 let number = running.last;
-                running.limits.insert(number, now + limit_ms);
+                let chat = Chat {
+                    limit: now + limit_ms,
+                    over: Arc::clone(over),
+                };
+                running.chats.insert(number, chat);
                 return Some(Slot {
                     slots: self,
                     number,
                 });
             }
-            let first = in_time().min().map(|limit| *limit - now);
+            let first = in_time().map(|chat| chat.limit - now).min();
             let wait = first.map_or(left, |first| first.min(left));
             let waited = self.freed.wait_timeout(running, wait);
             running = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -67,7 +85,7 @@ impl Slots {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has everybody who waits look again whether it still matters.
+    /// Has everybody who waits look again: whether it still matters, and what a call that is over left free.
     pub fn wake(&self) {
         // Held once, so that nobody is between looking and waiting.
         drop(self.lock());
@@ -77,7 +95,7 @@ impl Slots {
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        self.slots.lock().limits.remove(&self.number);
+        self.slots.lock().chats.remove(&self.number);
         self.slots.freed.notify_all();
     }
 }
@@ -90,7 +108,7 @@ mod tests {
 
     fn taken(slots: &Slots, limit_ms: Duration, wait_ms: u64) -> Option<Slot<'_>> {
         let end = Instant::now() + Duration::from_millis(wait_ms);
-        slots.take(limit_ms, end, &AtomicBool::new(false))
+        slots.take(limit_ms, end, &Arc::default())
     }
 
     #[test]
@@ -101,6 +119,25 @@ mod tests {
         assert!(taken(&slots, LONG, 1).is_none());
         drop(first);
         assert!(taken(&slots, LONG, 1_000).is_some());
+    }
+
+    #[test]
+    fn a_call_that_is_over_leaves_its_places_to_others_until_there_are_too_many() {
+        let slots = Slots::default();
+        let end = Instant::now() + LONG;
+        let mut stopped = Vec::new();
+        for _ in 0..LATE_MAX / CHATS_MAX {
+            let over = Arc::default();
+            let both = [(); CHATS_MAX].map(|()| slots.take(LONG, end, &over).unwrap());
+            assert!(taken(&slots, LONG, 1).is_none());
+            over.store(true, Ordering::SeqCst);
+            slots.wake();
+            stopped.push(both);
+        }
+        // Their threads are still there, and have a bound.
+        assert!(taken(&slots, LONG, 20).is_none());
+        stopped.pop();
+        assert!(taken(&slots, LONG, 10_000).is_some());
     }
 
     #[test]
