@@ -36,6 +36,21 @@ pub enum Denied {
     )]
     FactNotOwner,
     #[error(
+        "not done: this session has read text from outside, and nothing in such a session forgets a fact about the \
+         owner or replaces the card; the owner can ask for it in a new session"
+    )]
+    FactKeptUntrusted,
+    #[error(
+        "not done: this session is secret, and to forget a fact about the owner or to replace the card is asked of \
+         Honcho; the owner can ask for it in a session that is not secret"
+    )]
+    FactKeptSecret,
+    #[error(
+        "not done: only the owner's own turns forget a fact about the owner or replace the card, and this one is not \
+         known to be the owner's"
+    )]
+    FactKeptNotOwner,
+    #[error(
         "not done: the owner excluded this turn's speaker or channel, and nothing of it reaches Honcho"
     )]
     FactExcluded,
@@ -89,6 +104,8 @@ pub enum Denied {
         twice: Vec<String>,
         unknown: Vec<String>,
     },
+    #[error("not done: {note} is promoted already, by {by}; undo {by} to have it as it was")]
+    Promoted { note: String, by: EditId },
     #[error("not done: nothing would change")]
     Nothing,
     #[error(

@@ -203,6 +203,20 @@ pub fn may_write_facts(caller: &Caller, rules: &Rules) -> Result<(), Denied> {
     Ok(())
 }
 
+/// Whether a call may forget a fact about the owner or replace the card: the same, and what is refused is another
+/// thing.
+///
+/// # Errors
+/// [`Denied`], saying which of these it is not.
+pub fn may_change_facts(caller: &Caller, rules: &Rules) -> Result<(), Denied> {
+    may_write_facts(caller, rules).map_err(|denied| match denied {
+        Denied::FactUntrusted => Denied::FactKeptUntrusted,
+        Denied::FactSecret => Denied::FactKeptSecret,
+        Denied::FactNotOwner => Denied::FactKeptNotOwner,
+        other => other,
+    })
+}
+
 /// The note about the owner that `facts conclude` becomes.
 ///
 /// # Errors

@@ -84,6 +84,16 @@ fn cause(label: Label, kept_local: Option<KeptLocal>) -> Option<&'static str> {
     }
 }
 
+/// The edit that made a note the owner's own.
+fn promoted(memory: &Memory, note: &str) -> Option<EditId> {
+    let of_it =
+        |change: &Change| matches!(change, Change::Unnoted { note: from, .. } if from == note);
+    let mut edits = memory.edits().iter().rev();
+    let made = edits.find(|edit| edit.what == "promote" && edit.changes.iter().any(of_it));
+    made.map(|edit| edit.id)
+        .filter(|edit| memory.undone_by(*edit).is_none())
+}
+
 /// The edit that makes a held note the owner's own. `named`: its id, or the edit that wrote it.
 ///
 /// # Errors
@@ -110,10 +120,20 @@ pub fn promote(
         [one] if held(one) => *one,
         [_] => return Err(Denied::Argument("that note is not held back")),
         [] => {
-            return Err(Denied::NoMatch(ids(&notes
-                .iter()
-                .filter(held)
-                .collect::<Vec<_>>())));
+            if let Some(by) = promoted(memory, named) {
+                return Err(Denied::Promoted {
+                    note: named.into(),
+                    by,
+                });
+            }
+            if memory.contents().text_of(named).is_some() {
+                return Err(Denied::Argument("that is an entry of identity, not a note"));
+            }
+            let all: Vec<String> = ids(&notes.iter().filter(held).collect::<Vec<_>>());
+            return Err(match all.is_empty() {
+                true => Denied::Argument("not done: no note is held back"),
+                false => Denied::NoMatch(all),
+            });
         }
         many => return Err(Denied::Ambiguous(ids(many))),
     };

@@ -11,7 +11,7 @@ use crate::{
     denied::Denied,
     edit::{By, Card, Change, Edit, KeptLocal},
     memory::{CARD_LETTER, Contents, FORGOTTEN_LETTER, Memory, is_fact, new_id},
-    plan::{Rules, may_write_facts},
+    plan::{Rules, may_change_facts},
     screen::{clean, screen},
     undo::removal,
 };
@@ -64,7 +64,7 @@ pub fn forget(
     refuser: &Refuser,
     at: &str,
 ) -> Result<Edit, Denied> {
-    may_write_facts(caller, rules)?;
+    may_change_facts(caller, rules)?;
     let contents = memory.contents();
     let changes = match target {
         Target::Own(id) => own(contents, id)?,
@@ -157,7 +157,7 @@ pub fn replace_card(
     refuser: &Refuser,
     at: &str,
 ) -> Result<Edit, Denied> {
-    may_write_facts(caller, rules)?;
+    may_change_facts(caller, rules)?;
     let mut after = Vec::new();
     let mut kept_local = None;
     for line in lines.iter().take(CARD_LINES_MAX + 1) {

@@ -12,7 +12,7 @@ use crate::{
     denied::Denied,
     edit::{Card, Change, Edit},
     memory::Memory,
-    plan::{Rules, may_write_facts},
+    plan::{Rules, may_change_facts},
     recall::{Queries, Reader},
     service::{Service, denied_reply},
     sync::naming,
@@ -34,7 +34,7 @@ impl Service {
 
     /// Who may not write learns nothing, and has nothing asked.
     fn target(&self, caller: &Caller, reader: Reader, id: &str) -> Result<Target, Denied> {
-        may_write_facts(caller, &self.store.rules())?;
+        may_change_facts(caller, &self.store.rules())?;
         let id = id.strip_prefix("own:").unwrap_or(id);
         let own = |memory: &Memory| edits::own_id(memory.contents(), id);
         if let Some(own) = self.store.with(own) {
@@ -76,7 +76,7 @@ impl Service {
     }
 
     fn card_before(&self, caller: &Caller, reader: Reader) -> Result<Before, Denied> {
-        may_write_facts(caller, &self.store.rules())?;
+        may_change_facts(caller, &self.store.rules())?;
         may_ask(reader)?;
         self.card_now()
     }

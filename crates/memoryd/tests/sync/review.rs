@@ -159,11 +159,17 @@ fn what_is_not_a_held_note_is_not_promoted() {
     let world = World::new();
     note(&world, CLEAN, "a clean note");
     note(&world, Label::UNLABELLED, "another");
+    let added = "{\"op\":\"add\",\"about\":\"user\",\"text\":\"owner has a cat\"}";
+    world.tool(&session(1), CLEAN, added);
+    note(&world, Label::UNLABELLED, "a third");
+    promoted(&world, "n4");
     let turn = format!("{}/1", session(1));
     for (named, want) in [
         ("n1", "not held back"),
         ("e7", "there are: n2"),
         (turn.as_str(), "turns are not promoted"),
+        ("u3", "an entry of identity, not a note"),
+        ("n4", "n4 is promoted already, by e5"),
     ] {
         match promote(&world, named, true) {
             Reply::Refused(refused) => {
