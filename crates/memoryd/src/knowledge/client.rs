@@ -98,13 +98,11 @@ impl Client {
             .post(format!("{}/conclusions/query", self.url))
             .header("content-type", "application/json");
         let found = read(self.keyed(request).send(body.to_string()))?;
-        let listed = found.as_ref().and_then(Value::as_array);
-        Ok(listed
-            .into_iter()
-            .flatten()
-            .take(most)
-            .filter_map(fact)
-            .collect())
+        let listed = match &found {
+            None => &Vec::new(),
+            Some(found) => found.as_array().ok_or(UNREADABLE)?,
+        };
+        Ok(listed.iter().take(most).filter_map(fact).collect())
     }
 
     /// What Honcho wrote up of a session; `None`: nothing yet.
@@ -145,7 +143,10 @@ impl Client {
     /// [`Failure`].
     pub fn card(&self) -> Result<Vec<String>, Failure> {
         let found = self.get(&format!("{}/peers/{}/card", self.url, self.owner))?;
-        Ok(found.as_ref().map(card_of).unwrap_or_default())
+        match found.as_ref().map(|found| found.get("peer_card")) {
+            None | Some(Some(Value::Null)) => Ok(Vec::new()),
+            Some(lines) => lines.and_then(strings).ok_or(UNREADABLE),
+        }
     }
 
     /// One conclusion; `None`: it is not there.
@@ -160,8 +161,11 @@ impl Client {
             .header("content-type", "application/json");
         let body = json!({"filters": {"id": {"in": [id]}}}).to_string();
         let page = read(self.keyed(request).send(body))?;
-        let items = page.as_ref().and_then(|page| page["items"].as_array());
-        let found = items.into_iter().flatten().find(|found| found["id"] == id);
+        let items = match &page {
+            None => &Vec::new(),
+            Some(page) => page["items"].as_array().ok_or(UNREADABLE)?,
+        };
+        let found = items.iter().find(|found| found["id"] == id);
         Ok(found.map(|found| Found {
             text: found["content"].as_str().unwrap_or_default().to_owned(),
             session: found["session_id"].as_str().map(str::to_owned),
@@ -211,7 +215,7 @@ fn read(
             text.ok()
                 .and_then(|text| serde_json::from_str(&text).ok())
                 .map(Some)
-                .ok_or_else(|| unknown("an answer that cannot be read"))
+                .ok_or(UNREADABLE)
         }
         404 => Ok(None),
         status @ (401 | 403) => Err(Failure::KeyRefused { status }),
@@ -222,6 +226,18 @@ fn read(
     }
 }
 
+/// What came says something else than what was asked.
+const UNREADABLE: Failure = Failure::Unknown {
+    kind: "an answer that cannot be read",
+    status: None,
+};
+
+fn strings(value: &Value) -> Option<Vec<String>> {
+    let lines = value.as_array()?.iter();
+    lines.map(|line| line.as_str().map(str::to_owned)).collect()
+}
+
+/// `None`: it has no words, or no id that could be Honcho's.
 fn fact(value: &Value) -> Option<Fact> {
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let found = Fact {
@@ -230,7 +246,9 @@ fn fact(value: &Value) -> Option<Fact> {
         at: text("created_at"),
         level: text("level"),
     };
-    (!found.text.trim().is_empty()).then_some(found)
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let named = !found.id.is_empty() && found.id.chars().all(plain);
+    (named && !found.text.trim().is_empty()).then_some(found)
 }
 
 fn card_of(value: &Value) -> Vec<String> {

@@ -215,8 +215,11 @@ impl Honcho {
 
     fn set_card(&self, role: Role, peer: &str, lines: &[String]) -> Result<Answer, Failure> {
         let url = format!("{}/peers/{peer}/card", self.url_of(role));
-        self.put(role, &url, &json!({"peer_card": lines}))
-            .map(|_| Answer::Done)
+        let answer = self.put(role, &url, &json!({"peer_card": lines}))?;
+        match answer.get("peer_card") {
+            Some(Value::Array(_)) => Ok(Answer::Done),
+            _ => Err(unknown("an answer that cannot be read")),
+        }
     }
 
     /// `PUT` merges the three switches into a workspace that was there before us.

@@ -214,6 +214,11 @@ fn only_the_owners_clean_turns_forget_or_replace_and_nothing_is_asked_for_others
             };
             let text = denied(&world, caller, op);
             assert!(text.contains(want), "{text}");
+            let of_it = text.contains("forget") && text.contains("replace");
+            assert!(
+                of_it && !text.contains("conclude") && !text.contains("`note`"),
+                "{text}"
+            );
         }
     }
     assert_eq!(asked(&world, "POST", "/conclusions"), 0);
@@ -361,6 +366,42 @@ fn an_undo_shows_and_keeps_the_card_that_honcho_has_made_by_then() {
     assert!(refused.contains("Honcho does not answer now"), "{refused}");
     world.start_honcho(parked);
     assert_eq!(card(&world), ["Rows"]);
+}
+
+#[test]
+fn an_answer_that_is_no_card_is_no_empty_card_and_no_success() {
+    let world = World::new();
+    conclude(&world, "owner", BOAT);
+    made(&world, profile(&["Likes cocoa"]));
+    until_card(&world, &["Likes cocoa"]);
+    world.settle();
+    let controls = world.honcho().controls();
+    let other = |body: &str| Rule::new(Fault::Says { body: body.into() });
+    for body in [
+        "{\"items\":\"x\"}",
+        "{\"peer_card\":\"x\"}",
+        "{\"peer_card\":[1]}",
+    ] {
+        controls.add(other(body).on("GET", "*/card"));
+        let text = denied(&world, caller(), profile(&["Rows"]));
+        assert!(text.contains("Honcho does not answer now"), "{text}");
+        let shown = preview(&world, EditId(1));
+        assert!(shown.contains("Honcho does not answer now"), "{shown}");
+        controls.clear();
+    }
+    controls.add(other("{\"items\":\"x\"}").on("POST", "*/conclusions/query"));
+    let (text, ..) = done(&world, caller(), search("boat"));
+    assert_eq!(text, "own: unavailable");
+    controls.clear();
+    let evil = "[{\"id\":\"../../x\",\"content\":\"evil\"}]";
+    controls.add(other(evil).on("POST", "*/conclusions/query"));
+    let (text, ..) = done(&world, caller(), search("boat"));
+    assert_eq!(text, "Nothing found.");
+    controls.clear();
+    // A card of which nobody says that it was taken is sent again.
+    controls.add(other("{\"items\":\"x\"}").on("PUT", "*/card").times(1));
+    made(&world, profile(&["Rows"]));
+    until_card(&world, &["Rows"]);
 }
 
 #[test]
