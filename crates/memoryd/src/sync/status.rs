@@ -270,14 +270,18 @@ pub fn why(outbox: &Outbox, item: &ItemId, mut facts: Vec<(String, String)>) -> 
     }
 }
 
-/// The item that deleted or retracted, at Honcho, what this step made there.
+/// The item that deleted or retracted, at Honcho, what this step made there, or the session it stood in.
 fn taken_back(outbox: &Outbox, made: &StepRef) -> Option<ItemId> {
+    let place = outbox.ledger().place(made);
     let takes = |(step, state): &(StepRef, &StepState)| {
-        let of = match outbox.ledger().step(step) {
-            Some(Step::Unconclude { of } | Step::Retract { of }) => of,
-            _ => return false,
+        let takes = match outbox.ledger().step(step) {
+            Some(Step::Unconclude { of } | Step::Retract { of }) => of == made,
+            Some(Step::DeleteSession { role, session }) => place.as_ref().is_some_and(|place| {
+                place.role == *role && place.session == *session && step != made
+            }),
+            _ => false,
         };
-        of == made && matches!(state, StepState::Sent { .. })
+        takes && matches!(state, StepState::Sent { .. })
     };
     let mut steps = outbox.ledger().entries().flat_map(steps);
     steps.find(takes).map(|(step, _)| step.item)

@@ -116,6 +116,11 @@ fn a_purged_session_is_gone_in_every_workspace_and_what_is_kept_is_the_owners() 
     assert_eq!(world.messages("b-trusted").len(), 2);
     until_messages(&world, "b-untrusted", |_| false);
     until_messages(&world, "fleet", |_| false);
+    let why = world.why(&format!("{id}/1"));
+    assert!(
+        why.steps[0].state.starts_with("sent, then taken back by e"),
+        "{why:?}"
+    );
     assert_eq!(world.conclusions("b-trusted"), ["owner: The bike is blue."]);
     for gone in ["words 3", "reply 2", "Rain is expected", "The letter says"] {
         assert!(is_nowhere(&world, gone), "{gone}");
