@@ -182,8 +182,8 @@ pub enum Memory {
     Sync(Sync),
     /// Show how a turn or an edit was decided, and where it is in Honcho
     Why {
-        /// A turn as SESSION/NUMBER, an edit as e7, an entry or a note as u1 or n4, or Honcho's id as a recall shows
-        /// it, where the agent that wrote it runs
+        /// A turn as SESSION/NUMBER, an edit as e7, an entry, note or fact as u1, n4, f3 or d6, or Honcho's id as a
+        /// recall shows it, where the agent that wrote it runs
         item: Item,
         #[command(flatten)]
         json: Json,
@@ -237,10 +237,10 @@ pub enum Item {
 /// Shortest id of Honcho's; a mistyped edit or turn is none.
 const HONCHO_ID_CHARS: usize = 21;
 
-/// Whether a text looks like an entry's or a note's id: u1, a2, n7, f3, u1-2.
+/// Whether a text looks like an id of memory's own: u1, a2, n7, f3, d6, c9, u1-2.
 fn is_entry(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let number = text.strip_prefix(['u', 'a', 'n', 'f']);
+    let number = text.strip_prefix(['u', 'a', 'n', 'f', 'd', 'c']);
     number.is_some_and(|number| match number.split_once('-') {
         Some((edit, place)) => digits(edit) && digits(place),
         None => digits(number),
@@ -248,7 +248,7 @@ fn is_entry(text: &str) -> bool {
 }
 
 impl std::str::FromStr for Item {
-    type Err = bxwire::ParseIdError;
+    type Err = NotAnItem;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_:".contains(c);
         match text.parse() {
@@ -257,10 +257,18 @@ impl std::str::FromStr for Item {
                 Ok(Self::Found(text.into()))
             }
             Err(_) if is_entry(text) => Ok(Self::Found(text.into())),
-            Err(error) => Err(error),
+            Err(_) => Err(NotAnItem),
         }
     }
 }
+
+/// A text that names nothing that `why` could tell of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "not an item (a turn as SESSION/NUMBER, an edit as e7, an entry, note or fact as u1, n4, f3 or d6, or Honcho's id \
+     as a recall shows it)"
+)]
+pub struct NotAnItem;
 
 #[derive(Debug, Subcommand)]
 pub enum Session {

@@ -26,7 +26,7 @@ use crate::{
     edit::{Edit, KeptLocal},
     facts,
     logs::Logs,
-    memory::Memory,
+    memory::{Memory, is_own_id},
     purge,
     recall::{Queries, Reader},
     review,
@@ -118,13 +118,9 @@ impl Service {
                 let honchos = id.rsplit_once(':').map_or(id.as_str(), |(_, id)| id);
                 match self.of_ours(&id).or_else(|| self.hooks.made(honchos)) {
                     Some(item) => self.why(&item),
-                    None => Refused::new(
-                        "unknown-item",
-                        "this agent has sent nothing under that id; run the same command where the agent runs \
-                         that wrote it",
-                    )
-                    .with_runbook(runbook::ITEM_UNKNOWN.anchor())
-                    .into(),
+                    None => Refused::new("unknown-item", unknown(&id))
+                        .with_runbook(runbook::ITEM_UNKNOWN.anchor())
+                        .into(),
                 }
             }
             Request::SessionDecide { session, decision } => self.hooks.decide(&session, decision),
@@ -422,7 +418,7 @@ impl Service {
                 let item = named.and_then(|id| id.parse().ok().or_else(|| self.of_ours(&id)));
                 return match item {
                     Some(item) => told(self.hooks.why(&item)),
-                    None => "say what: an edit (why e3), an entry or note (why n4) or a turn (why SESSION/2)"
+                    None => "say what: an edit (why e3), an entry, note or fact (why n4) or a turn (why SESSION/2)"
                         .into(),
                 };
             }
@@ -448,6 +444,19 @@ impl Service {
                 format!("{edit} cannot be undone: {subject} has changed since")
             }
             Err(error) => report::actionable(&error),
+        }
+    }
+}
+
+/// Why there is nothing under an id.
+fn unknown(id: &str) -> &'static str {
+    match is_own_id(id) {
+        true => {
+            "memory never held anything under that id; `bxctl memory show` and `bxctl memory log` list what it holds \
+             and held"
+        }
+        false => {
+            "this agent has sent nothing under that id; run the same command where the agent runs that wrote it"
         }
     }
 }

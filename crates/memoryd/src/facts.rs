@@ -45,7 +45,8 @@ pub fn of(item: &ItemId, store: &Store, logs: &Logs) -> Result<Facts, Refused> {
     }
 }
 
-/// The edit that wrote what an entry's or a note's id stands for; of what is gone, the last one about it.
+/// The edit that wrote what an id of memory's own stands for, or stood for; of a fact of Honcho's own the last one about
+/// it.
 #[must_use]
 pub fn edit_of(memory: &Memory, id: &str) -> Option<EditId> {
     let contents = memory.contents();
@@ -55,9 +56,21 @@ pub fn edit_of(memory: &Memory, id: &str) -> Option<EditId> {
     let standing = entries
         .map(|entry| entry.edit)
         .chain(contents.note(id).map(|note| note.edit));
-    let about_it = |edit: &&Edit| edit.changes.iter().any(|change| change.subject() == id);
-    let last = memory.edits().iter().rev().find(about_it);
-    standing.last().or(last.map(|edit| edit.id))
+    let edits = || memory.edits().iter();
+    let of_it = |edit: &&Edit| edit.changes.iter().any(|change| change.subject() == id);
+    let wrote = |edit: &&Edit| {
+        let mut changes = edit.changes.iter();
+        changes.any(|change| change.subject() == id && change.new_text().is_some())
+    };
+    let card = |edit: &&Edit| {
+        let mut changes = edit.changes.iter();
+        changes.any(|change| change.subject() == id && change.card_before().is_some())
+    };
+    let gone = edits()
+        .find(card)
+        .or_else(|| edits().rev().find(wrote))
+        .or_else(|| edits().rev().find(of_it));
+    standing.last().or(gone.map(|edit| edit.id))
 }
 
 fn unknown(message: String) -> Refused {

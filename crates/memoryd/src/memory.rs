@@ -391,6 +391,18 @@ pub const FORGOTTEN_LETTER: char = 'd';
 /// The letter of a replacement of the owner's card.
 pub const CARD_LETTER: char = 'c';
 
+/// Whether an id looks like one of memory's own: u7, a7, n7, f7, d7, c7, u7-2.
+#[must_use]
+pub fn is_own_id(id: &str) -> bool {
+    let letters = ['u', 'a', 'n', FACT_LETTER, FORGOTTEN_LETTER, CARD_LETTER];
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    id.strip_prefix(letters)
+        .is_some_and(|number| match number.split_once('-') {
+            Some((edit, place)) => digits(edit) && digits(place),
+            None => digits(number),
+        })
+}
+
 /// Whether an id is that of a fact of Honcho's own.
 #[must_use]
 pub fn is_forgotten(id: &str) -> bool {

@@ -107,7 +107,7 @@ pub(super) fn carry_out(command: Slash, dirs: &Dirs, show: &Show<'_>) -> Result<
     Ok(())
 }
 
-fn parsed<T: std::str::FromStr<Err = bxwire::ParseIdError>>(text: &str) -> Result<T, Failure> {
+fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Failure> {
     text.parse()
         .map_err(|error| Failure::Usage(format!("that is {error}")))
 }

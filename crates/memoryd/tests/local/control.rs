@@ -125,7 +125,7 @@ fn why_tells_where_an_edit_and_a_turn_came_from_and_no_text() {
         );
         assert!(!facts.contains("canary"));
     }
-    // An entry's or a note's id names the edit that wrote it, or took it back.
+    // An entry's or a note's id names the edit that wrote it, also when it was taken back.
     world.done(&add("likes tea"));
     for id in ["n1", "u2"] {
         let Reply::Why(why) = world.control(Request::MemoryWhyFound { id: id.into() }) else {
@@ -140,9 +140,17 @@ fn why_tells_where_an_edit_and_a_turn_came_from_and_no_text() {
     let Reply::Why(why) = world.control(Request::MemoryWhyFound { id: "u2".into() }) else {
         panic!("no answer");
     };
-    assert_eq!(why.item.to_string(), "e3");
-    let never = Request::MemoryWhyFound { id: "n9".into() };
-    assert!(matches!(world.control(never), Reply::Refused(_)));
+    assert_eq!(why.item.to_string(), "e2");
+    for (id, want) in [
+        ("n9", "memory never held anything under that id"),
+        ("d9", "memory never held anything under that id"),
+        ("V1StGXR8_Z5jdHi6B-myT", "where the agent runs"),
+    ] {
+        match world.control(Request::MemoryWhyFound { id: id.into() }) {
+            Reply::Refused(refused) => assert!(refused.message.contains(want), "{refused:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
     let item = "e7".parse().unwrap();
     assert!(matches!(
         world.control(Request::MemoryWhy { item }),
