@@ -1,11 +1,11 @@
 //! What a chat prints while a turn runs: the reply on stdout as it streams, everything about it in dim lines on
-//! stderr. Follows the session's label, so that a change is said once, with its cause.
+//! stderr. Follows the session's label.
 
 use std::io::{self, Write};
 
 use bxcore::paths::Dirs;
 use bxwire::{
-    CallId, Class, Label, SessionId,
+    CallId, Label, SessionId,
     links::turns::{Answer, Request, TurnEvent},
 };
 
@@ -104,7 +104,8 @@ impl<'a> Show<'a> {
                     self.aside(&one_line(tool));
                 }
             }
-            TurnEvent::ToolFinished { tool, label, .. } => self.raised(*label, Some(tool))?,
+            // loopd says, once, what a raised label means and what caused it.
+            TurnEvent::ToolFinished { label, .. } => self.label = self.label.join(*label),
             TurnEvent::Notice { text } => {
                 self.break_line()?;
                 self.aside(&one_line(text));
@@ -112,7 +113,7 @@ impl<'a> Show<'a> {
             TurnEvent::Approval { call, what } => self.approve(call, what)?,
             TurnEvent::Reply { text, label } => {
                 self.reply(text)?;
-                self.raised(*label, None)?;
+                self.label = self.label.join(*label);
             }
             TurnEvent::Failed { reason, runbook } => {
                 self.break_line()?;
@@ -162,45 +163,6 @@ impl<'a> Show<'a> {
             "\n"
         };
         out::print(&format!("{gap}{}\n", safe(text.trim_end())))
-    }
-
-    /// Says what a label changed about the session, and what did it.
-    fn raised(&mut self, label: Label, tool: Option<&str>) -> Result<(), Failure> {
-        let before = self.label;
-        self.label = before.join(label);
-        let tainted = self.label.is_untrusted() && !before.is_untrusted();
-        let secret = self.label.class != before.class && self.label.class == Class::Secret;
-        if !tainted && !secret {
-            return Ok(());
-        }
-        self.break_line()?;
-        let now = match (tainted, secret) {
-            (true, true) => "untrusted and secret",
-            (true, false) => "untrusted",
-            _ => "secret",
-        };
-        let cause = self.cause(tainted).or_else(|| tool.map(one_line));
-        let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-        self.aside(&format!("this session is now {now}{cause}"));
-        Ok(())
-    }
-
-    /// The last cause that raised the session so, from loopd; it names a source and never quotes it.
-    fn cause(&self, tainted: bool) -> Option<String> {
-        let session = self.session.clone()?;
-        let event = link::loopd(self.dirs, &Request::SessionLabel { session }).ok()?;
-        let TurnEvent::SessionLabel { causes, .. } = event else {
-            return None;
-        };
-        let did = |cause: &&bxwire::Cause| {
-            if tainted {
-                cause.label.is_untrusted()
-            } else {
-                cause.label.class == Class::Secret
-            }
-        };
-        let cause = causes.iter().rev().find(did)?;
-        Some(one_line(&cause.source))
     }
 
     fn approve(&mut self, call: &CallId, what: &str) -> Result<(), Failure> {

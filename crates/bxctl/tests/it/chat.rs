@@ -9,11 +9,15 @@ use std::{
 use bxcore::listen::Limits;
 use bxtest::wait_for;
 use bxwire::{
-    Cause, Class, Label, Origin, Trust,
+    Class, Label, Origin, Trust,
     links::turns::{Request, TurnEvent, Turns},
 };
 
 use crate::fakes::{World, asked, session};
+
+/// What loopd says of it.
+const RAISED: &str =
+    "this session is now untrusted: read_file inbox/letter.txt; /new starts a clean one";
 
 const UNTRUSTED: Label = Label::new(Class::Private, Trust::Untrusted);
 
@@ -146,17 +150,12 @@ fn a_conversation_keeps_its_session_and_says_when_it_is_no_longer_clean() {
                 tool: "read_file".into(),
                 label: UNTRUSTED,
             }),
+            Some(TurnEvent::Notice {
+                text: RAISED.into(),
+            }),
             delta("It says \u{1b}[2Jhello."),
             reply("It says \u{1b}[2Jhello.", UNTRUSTED),
         ],
-        Request::SessionLabel { session } => vec![Some(TurnEvent::SessionLabel {
-            session,
-            label: UNTRUSTED,
-            causes: vec![Cause {
-                source: "read_file inbox/letter.txt".into(),
-                label: UNTRUSTED,
-            }],
-        })],
         _ => vec![accepted(2), reply("fine", UNTRUSTED)],
     });
     let input =
@@ -166,9 +165,14 @@ fn a_conversation_keeps_its_session_and_says_when_it_is_no_longer_clean() {
         ran.stdout,
         "I will look.\nIt says <U+001B>[2Jhello.\nfine\nfine\nfine\n"
     );
-    let once = "· this session is now untrusted: read_file inbox/letter.txt\n";
+    let told = format!("· {RAISED}\n");
     assert!(
-        ran.stderr.contains("· read_file\n") && ran.stderr.contains(once),
+        ran.stderr.contains("· read_file\n") && ran.stderr.contains(&told),
+        "{ran:?}"
+    );
+    assert_eq!(
+        ran.stderr.matches("this session is now").count(),
+        1,
         "{ran:?}"
     );
     let got: Vec<_> = turns(&asked(&log))
