@@ -333,7 +333,11 @@ impl Running<'_> {
     /// In memoryd's words, which may name an entry.
     fn private(&self, outcome: CallOutcome, source: &str, text: String) -> Ended {
         if policy::audience_refuses(self.call.audience, Class::Private).is_some() {
-            return Ended::said(outcome, format!("{source} was refused; why is private"));
+            let text = format!(
+                "{source} was refused. The reason may name what is private, which others who read this session may \
+                 not see; the owner can ask in a session that only the owner reads."
+            );
+            return Ended::said(outcome, text);
         }
         Ended {
             label: Label::PRIVATE,

@@ -44,8 +44,10 @@ pub fn of(broker: &Broker) -> Status {
             runbook: Some(runbook::MEMORY_UNAVAILABLE.anchor().into()),
         });
     }
+    let offers = broker.memory.offers(&broker.dirs.memory_tools_socket());
     let tools = Name::ALL.map(|tool| {
         let word = match config.policy(tool) {
+            Policy::Allow | Policy::Ask if tool.is_memorys() && !offers(tool.as_str()) => " (off)",
             Policy::Allow => "",
             Policy::Ask => " (ask)",
             Policy::Deny => " (deny)",

@@ -103,7 +103,7 @@ impl Name {
                     "until": {"type": "string", "description": "a date, YYYY-MM-DD"},
                     "untrusted": {"type": "boolean", "description": "also search what strangers wrote"},
                     "class": {"type": "string", "enum": ["public", "private", "secret"],
-                        "description": "the highest class to search"}
+                        "description": "search up to this class, where it is above the session's own"}
                 }),
                 json!(["query"]),
             ),

@@ -60,6 +60,13 @@ fn memoryd_says_which_of_its_tools_the_model_gets_and_is_believed_while_it_is_aw
     let want = ["memory", "facts", "read_file", "list_files"];
     let (names, digest) = listed(&mut world.client());
     assert_eq!(names, want);
+    let tools = "memory, recall (off), ask_memory (off), facts, read_file, list_files";
+    assert!(
+        world
+            .status()
+            .facts
+            .contains(&("tools".into(), tools.into()))
+    );
     memoryd.stop(Duration::from_secs(2));
     assert_eq!(listed(&mut world.client()).1, digest);
 }
