@@ -36,8 +36,8 @@ pub enum Denied {
     )]
     FactNotOwner,
     #[error(
-        "not done: this session has read text from outside, and nothing in such a session forgets a fact about the \
-         owner or replaces the card; the owner can ask for it in a new session"
+        "not done: this session has read text from outside, and nothing in an untrusted session forgets a fact about \
+         the owner or replaces the card; the owner can ask for it in a new session"
     )]
     FactKeptUntrusted,
     #[error(
