@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bxwire::{Class, EditId, ItemId, Label, SessionId, log};
+use bxwire::{Class, EditId, ItemId, Label, Origin, SessionId, links::memory_tools::About, log};
 use memoryd::edit::Change;
+use memoryd::memory::{Contents, Memory, Note};
+use memoryd::purge::is_marker;
 use memoryd::sync::{
     config::Role,
     decide::SkipReason,
@@ -43,9 +45,11 @@ impl World {
             if let Some(broker) = &self.broker {
                 let label = broker.label(&session.id);
                 // What was raised in memory alone may be lost with it; what was released may not.
+                let lost = self.lost.get(&session.id).copied().unwrap_or(0);
                 let released = session
                     .records
                     .iter()
+                    .skip(lost)
                     .filter(|record| {
                         matches!(
                             record.body,
@@ -66,9 +70,13 @@ impl World {
 
     fn truth_of_turn(&self, session: &SessionId, turn: u64) -> Label {
         let found = self.sessions.iter().find(|found| found.id == *session);
-        *found
+        let (truth, released) = *found
             .and_then(|found| found.truth_at.get(&turn))
-            .expect("a turn that has ended")
+            .expect("a turn that has ended");
+        match self.lost.contains_key(session) {
+            true => truth, // What brokerd alone knew went with its file.
+            false => truth.join(released),
+        }
     }
 
     fn truth_of(&self, item: &ItemId) -> Label {
@@ -145,7 +153,9 @@ impl World {
                     .changes
                     .iter()
                     .filter_map(memoryd::sync::prepare::new_text);
-                texts.into_iter().any(|text| text == content)
+                texts
+                    .into_iter()
+                    .any(|text| text == content || is_marker(text))
             };
             let most = if content == COMMON {
                 self.edits.iter().filter(of_edits).count()
@@ -189,8 +199,12 @@ impl World {
                 let role = ledger.place(&step).expect("a place").role;
                 match state {
                     StepState::Waiting | StepState::Trying(_) => {
+                        // Messages can be looked up for ever.
+                        let conclusion =
+                            matches!(entry.decided.steps[index], Step::Conclude { .. });
                         assert!(
-                            outbox.in_doubt(&step) || waits_for_doubt(outbox, &step),
+                            (conclusion && outbox.in_doubt(&step))
+                                || waits_for_doubt(outbox, &step),
                             "{item} still waits"
                         );
                     }
@@ -246,8 +260,12 @@ impl World {
         for role in Role::ALL {
             for (session, stored) in self.honcho.messages(role) {
                 let item = &stored.message.item;
+                let of_purged = match item {
+                    ItemId::Turn { session, .. } => self.is_of_purged(session.as_str()),
+                    ItemId::Edit(_) => false,
+                };
                 assert!(
-                    !self.is_of_purged(session),
+                    !of_purged && !self.is_of_purged(session),
                     "{item} is in {role:?} though its session was purged"
                 );
             }
@@ -289,6 +307,7 @@ impl World {
             let broker = decided.broker.expect("brokerd's word");
             let clean = !broker.untrusted && !decided.log.is_untrusted();
             assert!(broker.class < Class::Secret, "{item} was secret by brokerd");
+            self.check_turn(entry);
             let trusted = |step: &Step| {
                 matches!(
                     step,
@@ -330,18 +349,124 @@ impl World {
                 .exclude_sources
                 .iter()
                 .any(|name| name == session.source);
-            assert!(!excluded, "{item} came from an excluded source");
+            // It may take back what others had sent.
+            let takes =
+                |step: &Step| matches!(step, Step::Unconclude { .. } | Step::Retract { .. });
+            assert!(
+                !excluded || decided.steps.iter().all(takes),
+                "{item} came from an excluded source"
+            );
+        }
+    }
+
+    /// A turn that goes somewhere was a person's and had its reply, and brokerd knew its session or the owner
+    /// decided.
+    fn check_turn(&self, entry: &Entry) {
+        let ItemId::Turn { session, turn } = &entry.decided.item else {
+            return;
+        };
+        let found = self.sessions.iter().find(|found| found.id == *session);
+        let found = found.expect("a session");
+        let of_turn = |record: &&log::Record| record.body.turn() == Some(*turn);
+        for record in found.records.iter().filter(of_turn) {
+            match &record.body {
+                log::Body::User { origin, .. } => assert_eq!(*origin, Origin::Interactive),
+                log::Body::TurnEnd { outcome, .. } => assert_eq!(*outcome, log::Outcome::Replied),
+                _ => {}
+            }
+        }
+        let trusted = |step: &Step| {
+            matches!(
+                step,
+                Step::Messages {
+                    role: Role::Trusted,
+                    ..
+                }
+            )
+        };
+        let owner = self.owner_said.contains(session) && !entry.decided.steps.iter().any(trusted);
+        let seen = entry.decided.broker.is_some_and(|broker| broker.seen);
+        assert!(
+            seen || owner || !found.had_results(*turn),
+            "{session}/{turn} was decided though brokerd had forgotten its session"
+        );
+    }
+
+    /// A purged session's log has no words any more.
+    pub fn check_blank(&self, at: usize) {
+        for record in &self.sessions[at].records {
+            let line = serde_json::to_string(record).expect("a line");
+            for words in [
+                "words of",
+                "reply to",
+                "what a tool read",
+                "what memory says",
+                "what was said",
+            ] {
+                assert!(!line.contains(words), "`{words}` is in a purged log");
+            }
+        }
+    }
+
+    /// A purge takes a session's notes out of memory and leaves the rest as it was; the journal has no text of the
+    /// session's but what memory still holds.
+    pub fn check_taken_out(&self, session: &SessionId, before: &Memory) {
+        let (was, is) = (before.contents(), self.memory.contents());
+        let facts = |contents: &Contents| {
+            let back = contents.forgotten().filter(|(_, fact)| fact.back);
+            back.map(|(_, fact)| fact.text.clone()).collect::<Vec<_>>()
+        };
+        let texts = |contents: &Contents| {
+            let entries = contents.entries(About::User).iter();
+            entries.map(|entry| entry.text.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(was), texts(is), "a purge changed identity");
+        assert_eq!(facts(was), facts(is), "a purge changed the facts");
+        let own = |note: &&Note| note.by.session() == Some(session);
+        assert_eq!(is.notes().iter().filter(own).count(), 0, "notes stay");
+        let others =
+            |contents: &Contents| contents.notes().iter().filter(|note| !own(note)).count();
+        assert_eq!(others(was), others(is), "notes of others went");
+        let card = is.carded().and_then(|edit| self.memory.edit(edit));
+        let lines = card.into_iter().flat_map(|edit| &edit.changes);
+        let lines: Vec<_> = lines
+            .filter_map(memoryd::sync::prepare::new_card)
+            .flatten()
+            .cloned()
+            .collect();
+        let kept: Vec<_> = [texts(is), facts(is), lines].concat();
+        let journal = serde_json::to_string(&self.edits).expect("a journal");
+        for edit in &self.edits {
+            if edit.by.session() == Some(session) {
+                let id = edit.id;
+                for text in ["entry of", "note of", "second note of", "card of"] {
+                    let text = format!("{text} {id}");
+                    assert!(
+                        kept.contains(&text) || !journal.contains(&format!("\"{text}\"")),
+                        "`{text}` is in the journal though its session was purged"
+                    );
+                }
+            }
+        }
+        for found in &self.honcho.spaces[&Role::Trusted].conclusions {
+            let of_it = found.derived && found.session.starts_with(session.as_str());
+            assert!(
+                !of_it
+                    || kept.contains(&found.content)
+                    || !journal.contains(&format!("\"{}\"", found.content)),
+                "`{}` is in the journal though its session was purged",
+                found.content
+            );
         }
     }
 
     /// What was taken out of memory is not in the trusted workspace any more, unless taking it out is shown as
     /// failed or waits for what is in doubt.
     fn check_undone(&self, outbox: &Outbox) {
-        let mut live = BTreeMap::<&str, bool>::new();
+        let mut live = BTreeMap::<&str, Option<&str>>::new();
         for edit in &self.edits {
             for change in &edit.changes {
-                let there = memoryd::sync::prepare::new_text(change).is_some();
-                live.insert(change.subject(), there);
+                live.insert(change.subject(), memoryd::sync::prepare::new_text(change));
             }
         }
         let ledger = outbox.ledger();
@@ -363,8 +488,6 @@ impl World {
             if found.deleted || found.content == COMMON || derived || !settled(&found.id) {
                 continue;
             }
-            let id = edit_of(&found.content);
-            let subjects = [format!("u{}", id.0), format!("n{}", id.0)];
             let doubt = |step: &StepRef| outbox.in_doubt(step);
             let doubtful = ledger.entries().any(|entry| {
                 let steps = (0..entry.states.len()).map(|step| StepRef {
@@ -374,10 +497,7 @@ impl World {
                 steps.into_iter().any(|step| doubt(&step))
             });
             assert!(
-                doubtful
-                    || subjects
-                        .iter()
-                        .any(|subject| live.get(subject.as_str()) == Some(&true)),
+                doubtful || live.values().any(|text| *text == Some(&found.content)),
                 "`{}` was undone and is still there",
                 found.content
             );
@@ -401,7 +521,7 @@ impl World {
             };
         }
         // Nobody knows any more what a purged one said.
-        facts.retain(|_, (text, ..)| !memoryd::purge::is_marker(text));
+        facts.retain(|_, (text, ..)| !is_marker(text));
         for (fact, (text, from, want)) in facts {
             let about = |step: &Step| match step {
                 Step::Forget { slot, .. } | Step::Conclude { slot, .. } => slot == fact,
@@ -453,12 +573,27 @@ impl World {
                 match state {
                     StepState::Sent { .. } => may = vec![card],
                     StepState::Failed { .. } | StepState::Withdrawn => may.push(card),
+                    // Its words were purged while nobody knew whether they had arrived.
+                    StepState::Cancelled if card.iter().any(|line| is_marker(line)) => {
+                        may.push(card);
+                    }
                     _ => {}
                 }
             }
         }
         let card = &self.honcho.spaces[&Role::Trusted].card;
-        assert!(may.contains(card), "the card is {card:?} and not {may:?}");
+        // A purge takes the words of an older card out of the journal, also of one that Honcho was left with.
+        let is = |may: &Vec<String>| {
+            let lines = may.iter().zip(card);
+            may.len() == card.len()
+                && lines.into_iter().all(|(may, line)| {
+                    let purged = line
+                        .rsplit_once(' ')
+                        .map(|(_, id)| format!("[purged {id}]"));
+                    may == line || purged.as_ref() == Some(may)
+                })
+        };
+        assert!(may.iter().any(is), "the card is {card:?} and not {may:?}");
     }
 
     /// No id of Honcho's stands for two steps.
@@ -603,12 +738,19 @@ impl Coverage {
         ] {
             assert!(self.skipped.contains_key(&reason), "{reason:?}: {self:?}");
         }
-        for what in ["fact forgotten", "card replaced", "undo refused"] {
+        for what in [
+            "fact forgotten",
+            "card replaced",
+            "undo refused",
+            "brokerd's file lost",
+            "result lost by loopd",
+        ] {
             assert!(
                 self.happened.get(what).is_some_and(|count| *count >= 20),
                 "{what}: {self:?}"
             );
         }
+        assert!(self.happened.contains_key("the owner decided"), "{self:?}");
         assert!(self.faults.len() >= 10, "{self:?}");
         assert!(self.happened.len() >= 8, "{self:?}");
     }

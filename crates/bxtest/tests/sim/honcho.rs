@@ -69,6 +69,10 @@ pub struct Honcho {
     /// Nothing is ever derived here; whether it says so.
     pub says_so: bool,
     pub key_refused: Option<Role>,
+    /// Workspaces that did not answer: nothing is written there before something is read.
+    probe_due: BTreeSet<Role>,
+    /// The members that each session was ever made with.
+    made_with: BTreeMap<(Role, String), Vec<String>>,
     /// Requests that are still being carried out although nobody waits for them.
     late: Vec<(Millis, Request)>,
     ids: u64,
@@ -91,6 +95,8 @@ impl Honcho {
             embedding_down: false,
             says_so: random.one_in(2),
             key_refused: None,
+            probe_due: BTreeSet::new(),
+            made_with: BTreeMap::new(),
             late: Vec::new(),
             ids: 0,
             faults: BTreeMap::new(),
@@ -117,7 +123,39 @@ impl Honcho {
         self.catch_up(Millis(i64::MAX));
     }
 
+    /// memoryd is gone, and knows nothing of the last answer.
+    pub fn nobody_waits(&mut self) {
+        self.probe_due.clear();
+    }
+
     pub fn call(
+        &mut self,
+        request: &Request,
+        now: Millis,
+        faults: bool,
+        random: &mut Random,
+    ) -> Result<Answer, Failure> {
+        let role = request.role();
+        assert!(
+            is_read(request) || !self.probe_due.contains(&role),
+            "written to {role:?} before it answered again"
+        );
+        let result = self.answer(request, now, faults, random);
+        match &result {
+            Err(_) if is_look(request) => {}
+            Ok(_) => drop(self.probe_due.remove(&role)),
+            Err(
+                Failure::NotReached { .. }
+                | Failure::Unknown { .. }
+                | Failure::Later { .. }
+                | Failure::KeyRefused { .. },
+            ) => drop(self.probe_due.insert(role)),
+            Err(_) => {}
+        }
+        result
+    }
+
+    fn answer(
         &mut self,
         request: &Request,
         now: Millis,
@@ -200,10 +238,23 @@ impl Honcho {
     fn commit(&mut self, request: &Request) -> Result<Answer, Failure> {
         let role = request.role();
         let gone = Failure::Gone { status: 404 };
+        if let Request::Session { session, .. } = request {
+            let name = (role, session.name.clone());
+            let before = self
+                .made_with
+                .entry(name)
+                .or_insert(session.speakers.clone());
+            assert_eq!(
+                *before, session.speakers,
+                "{} has other members than before",
+                session.name
+            );
+        }
         if let Request::AddMessages {
             session, messages, ..
         } = request
         {
+            assert!(!messages.is_empty(), "an empty batch");
             let made: Vec<_> = messages
                 .iter()
                 .map(|message| Stored {
@@ -404,6 +455,34 @@ impl Honcho {
         }
         counts
     }
+}
+
+/// Whether a request has a `sending` line.
+pub fn is_write(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::AddMessages { .. }
+            | Request::Conclude { .. }
+            | Request::Unconclude { .. }
+            | Request::SetCard { .. }
+            | Request::DeleteSession { .. }
+    )
+}
+
+fn is_read(request: &Request) -> bool {
+    is_look(request) || matches!(request, Request::Probe { .. })
+}
+
+/// Whether a request may be a look at what was sent before, on which nothing hangs.
+fn is_look(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Queue { .. }
+            | Request::Standing { .. }
+            | Request::NewConclusions { .. }
+            | Request::FindMessages { .. }
+            | Request::FindConclusions { .. }
+    )
 }
 
 fn server_error() -> Failure {

@@ -8,7 +8,7 @@ use bxcore::clock::Millis;
 use bxsanitize::Refuser;
 use bxwire::{
     Audience, Class, EditId, ItemId, Label, Origin, SessionId, Speaker, Trust,
-    links::{memory_tools::About, session_state::SessionState},
+    links::{control::OwnerDecision, memory_tools::About, session_state::SessionState},
     log::{self, Body, Outcome as TurnOutcome, Record},
 };
 use memoryd::{
@@ -19,17 +19,18 @@ use memoryd::{
     purge,
     sync::{
         config::{HonchoConfig, Role},
-        ledger::{self, Ledger, Line},
+        decide::WaitReason,
+        ledger::{self, Ledger, Line, Step, StepRef},
         naming,
         outbox::{LoadError, Outbox, Outcome, Task},
-        request::Request,
+        request::{Failure, Request},
         texts,
     },
     undo,
 };
 
 use crate::{
-    honcho::{DERIVED, Honcho},
+    honcho::{DERIVED, Honcho, is_write},
     random::Random,
 };
 
@@ -52,14 +53,34 @@ pub struct Session {
     pub turns: u64,
     /// The join of everything that really came in.
     pub truth: Label,
-    /// The same, at the end of each turn.
-    pub truth_at: BTreeMap<u64, Label>,
+    /// What brokerd released besides, and loopd was killed before it wrote it down.
+    pub released: Label,
+    /// Both, at the end of each turn.
+    pub truth_at: BTreeMap<u64, (Label, Label)>,
     pub source: &'static str,
     /// The owner had its texts removed: it is over.
     pub purged: bool,
 }
 
 impl Session {
+    /// Whether its log held a result of brokerd's when a turn ended.
+    pub fn had_results(&self, turn: u64) -> bool {
+        let until = self.records.iter().position(
+            |record| matches!(record.body, Body::TurnEnd { turn: ended, .. } if ended == turn),
+        );
+        let records = &self.records[..until.unwrap_or(self.records.len())];
+        let of_broker = |record: &Record| {
+            matches!(
+                record.body,
+                Body::ToolResult {
+                    from_broker: true,
+                    ..
+                }
+            )
+        };
+        records.iter().any(of_broker)
+    }
+
     fn new(n: u8, random: &mut Random) -> Self {
         let id = SessionId::new("20260131", [n; 12]).expect("a session id");
         let source = *random.pick(&["chat", "chat", "home:noisy"]);
@@ -77,6 +98,7 @@ impl Session {
             open: None,
             turns: 0,
             truth: Label::default(),
+            released: Label::default(),
             truth_at: BTreeMap::new(),
             source,
             purged: false,
@@ -94,17 +116,27 @@ pub struct World {
     pub broker: Option<Labels>,
     pub broker_disk: Vec<String>,
     broker_disk_full: bool,
+    /// Lines of brokerd's file from before it was lost, until the owner puts them back.
+    broker_backup: Vec<String>,
+    /// Sessions whose labels brokerd lost, and how many records they had then.
+    pub lost: HashMap<SessionId, usize>,
+    /// Turns of which brokerd said, in this run of memoryd, that it has never seen their session.
+    unvouched: std::collections::BTreeSet<ItemId>,
+    /// Sessions about whose turns the owner has decided.
+    pub owner_said: std::collections::BTreeSet<SessionId>,
     /// memoryd: running or not, and its disk.
     pub outbox: Option<Outbox>,
     /// A call whose answer is still to come.
     flying: Option<Request>,
     pub ledger_disk: Vec<String>,
     ledger_disk_full: bool,
+    /// The last append of memoryd's did not work.
+    append_failed: bool,
     cursors: HashMap<SessionId, Cursor>,
     /// The journal, durable, and what was true of the session at each edit.
     pub edits: Vec<Edit>,
     /// What they add up to.
-    memory: Memory,
+    pub memory: Memory,
     pub edit_truth: HashMap<EditId, Label>,
     /// Entries in identity and notes, so that an undo has something to undo.
     undone: std::collections::BTreeSet<EditId>,
@@ -134,10 +166,15 @@ impl World {
             broker: Some(Labels::default()),
             broker_disk: Vec::new(),
             broker_disk_full: false,
+            broker_backup: Vec::new(),
+            lost: HashMap::new(),
+            unvouched: std::collections::BTreeSet::new(),
+            owner_said: std::collections::BTreeSet::new(),
             outbox: None,
             flying: None,
             ledger_disk: Vec::new(),
             ledger_disk_full: false,
+            append_failed: false,
             cursors: HashMap::new(),
             edits: Vec::new(),
             memory: Memory::default(),
@@ -177,6 +214,7 @@ impl World {
             }
             93 => self.honcho.embedding_down = !self.honcho.embedding_down,
             94 => self.refuse_a_key(),
+            95 if self.random.one_in(12) => self.broker_forgets(),
             95 => self.broker_dies(),
             96 => self.memoryd_dies(),
             97 => {
@@ -253,6 +291,18 @@ impl World {
             1 => format!("words of {name} with {}_{}", "ghp", "a1B2".repeat(9)),
             _ => format!("words of {name}"),
         };
+        if self.random.one_in(30) {
+            let label = self.outside(at);
+            let covers = self.sessions[at].records.len() as u64;
+            self.record(
+                at,
+                Body::Summary {
+                    covers,
+                    text: "what was said".into(),
+                    label,
+                },
+            );
+        }
         self.record(
             at,
             Body::User {
@@ -265,6 +315,28 @@ impl World {
                 source: None,
             },
         );
+        if self.random.one_in(4) {
+            let label = self.outside(at);
+            self.record(
+                at,
+                Body::Context {
+                    turn,
+                    text: "what memory says".into(),
+                    label,
+                },
+            );
+        }
+    }
+
+    /// The label of a text that comes in by another way than a tool: clean mostly.
+    fn outside(&mut self, at: usize) -> Label {
+        let label = match self.random.below(if at == CALM { 400 } else { 40 }) {
+            0 => Label::UNLABELLED,
+            1 => Label::new(Class::Secret, Trust::Trusted),
+            _ => Label::PRIVATE,
+        };
+        self.sessions[at].truth = self.sessions[at].truth.join(label);
+        label
     }
 
     /// loopd calls a tool, as it does: its own label goes along, brokerd's answer comes back labelled.
@@ -286,12 +358,21 @@ impl World {
         let released = self.join_at_broker(at, result);
         let turn = self.sessions[at].open.unwrap_or(1);
         let (label, from_broker) = match released {
+            Some(label) if self.random.one_in(40) => {
+                // loopd is killed before it writes it down: brokerd alone knows of it.
+                let session = &mut self.sessions[at];
+                session.released = session.released.join(label);
+                self.count("result lost by loopd");
+                return;
+            }
             Some(label) => {
                 self.sessions[at].truth = self.sessions[at].truth.join(result);
-                (label, true)
+                // A record without one means the same.
+                let left_out = label == Label::UNLABELLED && self.random.one_in(2);
+                ((!left_out).then_some(label), true)
             }
             // loopd's own words about a broker that is away.
-            None => (Label::new(Class::Public, Trust::Trusted), false),
+            None => (Some(Label::new(Class::Public, Trust::Trusted)), false),
         };
         self.record(
             at,
@@ -299,8 +380,8 @@ impl World {
                 turn,
                 call: "abc".parse().expect("a call id"),
                 tool: "read_file".into(),
-                text: "result".into(),
-                label: Some(label),
+                text: "what a tool read".into(),
+                label,
                 from_broker,
             },
         );
@@ -350,38 +431,70 @@ impl World {
                 false => self.replace_card(at, id),
             };
             if let Some(change) = change {
-                self.edit_in(at, id, change, label);
+                self.edit_in(at, id, vec![change], label);
             }
             return;
         }
-        let change = if clean && self.random.one_in(2) {
-            Change::Added {
+        let text = format!("entry of {id}");
+        let changes = match self.random.below(if clean { 7 } else { 3 }) {
+            3..=5 => vec![Change::Added {
                 about: About::User,
                 entry: format!("u{}", id.0),
-                text: format!("entry of {id}"),
+                text,
+            }],
+            6 => {
+                // Its own: an undo would have brokerd asked about the session that replaced it.
+                // FIXME: it should be asked about the one whose words come back.
+                let entries = self.memory.contents().entries(About::User);
+                let own: Vec<_> = entries
+                    .iter()
+                    .filter(|entry| {
+                        let from = self.session_of_text(&entry.text);
+                        from.as_ref() == Some(&self.sessions[at].id)
+                    })
+                    .cloned()
+                    .collect();
+                if own.is_empty() {
+                    return;
+                }
+                let found = self.random.pick(&own);
+                vec![Change::Replaced {
+                    about: About::User,
+                    entry: found.id.clone(),
+                    before: found.text.clone(),
+                    after: text,
+                }]
             }
-        } else {
-            let common = clean && self.random.one_in(3);
-            Change::Noted {
-                note: format!("n{}", id.0),
-                text: if common {
-                    COMMON.into()
-                } else {
-                    format!("note of {id}")
-                },
+            _ => {
+                let common = clean && self.random.one_in(3);
+                let mut changes = vec![Change::Noted {
+                    note: format!("n{}", id.0),
+                    text: if common {
+                        COMMON.into()
+                    } else {
+                        format!("note of {id}")
+                    },
+                }];
+                if self.random.one_in(4) {
+                    changes.push(Change::Noted {
+                        note: format!("n{}-2", id.0),
+                        text: format!("second note of {id}"),
+                    });
+                }
+                changes
             }
         };
-        self.edit_in(at, id, change, label);
+        self.edit_in(at, id, changes, label);
     }
 
-    fn edit_in(&mut self, at: usize, id: EditId, change: Change, label: Label) {
+    fn edit_in(&mut self, at: usize, id: EditId, changes: Vec<Change>, label: Label) {
         let by = By::Session {
             session: self.sessions[at].id.clone(),
             turn: self.sessions[at].open.unwrap_or(1),
             speaker: Some(speaker("local", "owner")),
         };
         self.edit_truth.insert(id, self.sessions[at].truth);
-        self.journal(id, by, vec![change], None, label);
+        self.journal(id, by, changes, None, label);
     }
 
     /// `facts forget`, of something that Honcho concluded itself.
@@ -482,7 +595,18 @@ impl World {
         if open.is_empty() {
             return;
         }
-        let of = *self.random.pick(&open);
+        let mut of = *self.random.pick(&open);
+        // What is in doubt, now and then.
+        let doubtful = self
+            .in_doubt()
+            .into_iter()
+            .find_map(|step| match step.item {
+                ItemId::Edit(id) if open.contains(&id) => Some(id),
+                _ => None,
+            });
+        if let Some(doubtful) = doubtful.filter(|_| self.random.one_in(2)) {
+            of = doubtful;
+        }
         let at = self.now.to_string();
         let Ok(edit) = undo::undo(&self.memory, of, &Rules::default(), &at) else {
             // The card has changed since, or the text was purged.
@@ -496,11 +620,28 @@ impl World {
             },
         };
         let (id, changes) = (edit.id, edit.changes);
+        // An undo's own label is no reason to trust what it brings back.
+        let label = match self.random.one_in(2) {
+            true => Label::PRIVATE,
+            false => edit.label,
+        };
         self.undone.insert(of);
         self.count("undo");
         let truth = self.edit_truth.get(&of).copied().unwrap_or_default();
         self.edit_truth.insert(id, truth);
-        self.journal(id, By::Owner {}, changes, Some(of), Label::PRIVATE);
+        self.journal(id, By::Owner {}, changes, Some(of), label);
+    }
+
+    /// The steps of which nobody knows whether they arrived.
+    fn in_doubt(&self) -> Vec<StepRef> {
+        let Some(outbox) = &self.outbox else {
+            return Vec::new();
+        };
+        let ledger = outbox.ledger();
+        let open = ledger.open_places().flat_map(|place| ledger.open_at(place));
+        open.map(|(_, step)| step)
+            .filter(|step| outbox.in_doubt(step))
+            .collect()
     }
 
     /// The owner purges a session: loopd empties its log and memoryd sees that, then or later.
@@ -511,7 +652,17 @@ impl World {
         if over.is_empty() || self.sessions.len() > 40 {
             return;
         }
-        let at = *self.random.pick(&over);
+        let mut at = *self.random.pick(&over);
+        // One of which something is in doubt, now and then.
+        let doubtful = self.in_doubt().into_iter().find_map(|step| {
+            let place = self.outbox.as_ref()?.ledger().place(&step)?;
+            let session = naming::of_session(&place.session)?;
+            let found = self.sessions.iter().position(|found| found.id == session)?;
+            over.contains(&found).then_some(found)
+        });
+        if let Some(doubtful) = doubtful.filter(|_| self.random.one_in(2)) {
+            at = doubtful;
+        }
         self.count("purge");
         let session = &mut self.sessions[at];
         session.purged = true;
@@ -520,6 +671,7 @@ impl World {
             .iter_mut()
             .for_each(|record| record.body.blank());
         let id = session.id.clone();
+        self.check_blank(at);
         self.record(at, Body::Purged {});
         self.cursors.remove(&id);
         let next = u8::try_from(self.sessions.len()).unwrap_or(u8::MAX);
@@ -537,12 +689,15 @@ impl World {
             return;
         }
         let edit = purge::plan(&self.memory, &session, &self.now.to_string()).expect("a purge");
+        let before = std::mem::take(&mut self.memory);
+        self.memory = before.clone();
         self.edit_truth.insert(edit.id, Label::PRIVATE);
         self.edits.push(edit);
         if let Some(blank) = purge::blanked(&self.edits) {
             self.edits = blank;
         }
         self.memory = Memory::of(self.edits.clone()).expect("a journal that adds up");
+        self.check_taken_out(&session, &before);
         self.read_edits();
     }
 
@@ -578,8 +733,9 @@ impl World {
                 runbook: None,
             },
         );
-        let truth = self.sessions[at].truth;
-        self.sessions[at].truth_at.insert(turn, truth);
+        let session = &mut self.sessions[at];
+        let truth = (session.truth, session.released);
+        session.truth_at.insert(turn, truth);
         // Now and then nobody tells memoryd.
         if !self.random.one_in(5) {
             self.read_log(at);
@@ -591,6 +747,17 @@ impl World {
     fn broker_dies(&mut self) {
         self.broker = None;
         self.count("brokerd killed");
+    }
+
+    /// Its file is lost, as with a disk that is replaced.
+    fn broker_forgets(&mut self) {
+        self.broker = None;
+        self.broker_backup.append(&mut self.broker_disk);
+        for session in &self.sessions {
+            self.lost.insert(session.id.clone(), session.records.len());
+            self.floor.entry(session.id.clone()).or_default().1 = Label::default();
+        }
+        self.count("brokerd's file lost");
     }
 
     fn start_broker(&mut self) {
@@ -611,6 +778,9 @@ impl World {
                 .call(&request, now, self.faults, &mut self.random);
         }
         self.last_word.clear();
+        self.unvouched.clear();
+        self.append_failed = false;
+        self.honcho.nobody_waits();
         self.count("memoryd killed");
     }
 
@@ -700,6 +870,20 @@ impl World {
             outbox.try_now(now);
             return;
         }
+        let forgot = outbox.undecided().find_map(|(item, reason)| match item {
+            ItemId::Turn { session, .. } if reason == Some(WaitReason::BrokerForgot) => {
+                Some(session)
+            }
+            _ => None,
+        });
+        if let Some(session) = forgot {
+            let decision = *self
+                .random
+                .pick(&[OwnerDecision::Untrusted, OwnerDecision::Skip]);
+            outbox.owner_decides(&session, decision);
+            self.owner_said.insert(session);
+            return self.count("the owner decided");
+        }
         // Of what failed only: retrying what is in doubt may rightly send it twice.
         for item in memoryd::sync::status::failed(outbox) {
             self.retried.insert(item.clone());
@@ -730,6 +914,8 @@ impl World {
                 return;
             }
             Task::Append(lines) => {
+                self.check_lines(&lines);
+                self.append_failed = self.ledger_disk_full;
                 if self.ledger_disk_full {
                     self.count("ledger full");
                     Outcome::AppendFailed
@@ -749,9 +935,7 @@ impl World {
             }
             Task::AskBroker(session) => {
                 let state = self.broker.as_ref().map(|broker| broker.state(&session));
-                if let Some(state) = state {
-                    self.last_word.insert(session, state);
-                }
+                self.heard(session, state);
                 Outcome::Broker(state)
             }
             Task::Load(steps) => {
@@ -794,60 +978,118 @@ impl World {
             self.count("memoryd killed in a request");
             return self.memoryd_dies();
         }
+        let not_there = matches!(
+            result,
+            Err(Failure::NotReached { .. } | Failure::Later { .. } | Failure::KeyRefused { .. })
+        );
         if let Some(outbox) = &mut self.outbox {
             outbox.done(Outcome::Called(result), now);
             outbox.take_events();
+            if not_there && is_write(&request) && !self.append_failed {
+                let Task::Append(lines) = outbox.next(now) else {
+                    panic!("what was never taken in is in doubt");
+                };
+                let not_sent = |line: &Line| matches!(line, Line::NotSent { .. });
+                assert!(
+                    lines.iter().any(not_sent),
+                    "what was never taken in is in doubt"
+                );
+            }
         }
     }
 
-    /// G2: brokerd's last word before a text leaves is not "secret".
-    fn check_request(&self, request: &Request) {
-        let messages = match request {
-            Request::AddMessages { messages, .. } => messages,
-            Request::Conclude { content, .. } => return self.check_text(content),
-            Request::SetCard { lines, .. } => {
-                return lines.iter().for_each(|line| self.check_text(line));
-            }
-            _ => return,
+    /// What memoryd hears from brokerd about a session. Silence is no word.
+    fn heard(&mut self, session: SessionId, state: Option<SessionState>) {
+        let Some(state) = state else {
+            self.last_word.remove(&session);
+            return;
         };
-        for message in messages {
-            let from = match &message.item {
-                ItemId::Turn { session, .. } => session,
-                ItemId::Edit(_) => match &message.origin {
-                    Some((session, _)) => session,
-                    None => continue,
-                },
+        if !state.seen
+            && let Some(outbox) = &self.outbox
+        {
+            let found = self.sessions.iter().find(|found| found.id == session);
+            let waiting = outbox.undecided().map(|(item, _)| item);
+            let of_it = waiting.filter(|item| match item {
+                ItemId::Turn { session: of, turn } => {
+                    *of == session && found.is_some_and(|found| found.had_results(*turn))
+                }
+                ItemId::Edit(_) => false,
+            });
+            self.unvouched.extend(of_it);
+        }
+        self.last_word.insert(session, state);
+    }
+
+    /// Nothing goes to the trusted workspace that brokerd could not vouch for, unless memoryd was started since.
+    fn check_lines(&self, lines: &[Line]) {
+        for line in lines {
+            let Line::Decided(decided) = line else {
+                continue;
             };
-            let word = self
-                .last_word
-                .get(from)
-                .expect("brokerd was asked before the send");
+            let trusted = |step: &Step| {
+                matches!(
+                    step,
+                    Step::Messages {
+                        role: Role::Trusted,
+                        ..
+                    }
+                )
+            };
+            assert!(
+                !self.unvouched.contains(&decided.item) || !decided.steps.iter().any(trusted),
+                "{} went on brokerd's word, which had forgotten its session",
+                decided.item
+            );
+        }
+    }
+
+    /// G2: brokerd was asked before every text that leaves, answered, and did not say "secret".
+    fn check_request(&mut self, request: &Request) {
+        let mut from = Vec::new();
+        match request {
+            Request::AddMessages { messages, .. } => {
+                for message in messages {
+                    match &message.item {
+                        ItemId::Turn { session, .. } => from.push(session.clone()),
+                        ItemId::Edit(_) => {
+                            from.extend(message.origin.clone().map(|(session, _)| session));
+                            from.extend(self.session_of_text(&message.content));
+                        }
+                    }
+                }
+            }
+            Request::Conclude { content, .. } => from.extend(self.session_of_text(content)),
+            Request::SetCard { lines, .. } => {
+                from.extend(lines.iter().filter_map(|line| self.session_of_text(line)));
+            }
+            _ => {}
+        }
+        for session in &from {
+            let word = self.last_word.get(session);
+            let word = word.expect("brokerd was asked before the send, and answered");
             assert!(
                 word.class < Class::Secret,
                 "sent although brokerd said secret"
             );
         }
+        // It is asked again before the next.
+        for session in &from {
+            self.last_word.remove(session);
+        }
     }
 
-    /// The same of a text that is an edit's, or was derived from a session.
-    fn check_text(&self, text: &str) {
-        let from = match text.rsplit_once(' ') {
-            Some((DERIVED, id)) => {
-                let found = self.honcho.spaces[&Role::Trusted].conclusions.iter();
-                let found = found.filter(|found| found.derived);
-                let session = found.clone().find(|found| found.id == id);
-                session.and_then(|found| naming::of_session(&found.session))
+    /// Whose words a text is that is an edit's, or was derived from a session.
+    fn session_of_text(&self, text: &str) -> Option<SessionId> {
+        match text.rsplit_once(' ')? {
+            (DERIVED, id) => {
+                let mut found = self.honcho.spaces[&Role::Trusted].conclusions.iter();
+                let found = found.find(|found| found.derived && found.id == id)?;
+                naming::of_session(&found.session)
             }
-            Some((_, id)) => {
-                let edit = self.edits.iter().find(|edit| id.parse() == Ok(edit.id));
-                edit.and_then(|edit| edit.by.session().cloned())
+            (_, id) => {
+                let edit = self.edits.iter().find(|edit| id.parse() == Ok(edit.id))?;
+                edit.by.session().cloned()
             }
-            None => None,
-        };
-        if let Some(from) = from {
-            let word = self.last_word.get(&from);
-            let word = word.expect("brokerd was asked before the send");
-            assert!(word.class < Class::Secret, "`{text}` sent although secret");
         }
     }
 
@@ -857,9 +1099,11 @@ impl World {
         self.honcho.heal();
         self.broker_disk_full = false;
         self.ledger_disk_full = false;
-        if self.broker.is_none() {
-            self.start_broker();
-        }
+        // The owner puts brokerd's file back.
+        let mut disk = std::mem::take(&mut self.broker_backup);
+        disk.append(&mut self.broker_disk);
+        self.broker_disk = disk;
+        self.start_broker();
         for at in 0..self.sessions.len() {
             self.end(at);
         }
@@ -870,6 +1114,12 @@ impl World {
         let now = self.now;
         if let Some(outbox) = &mut self.outbox {
             outbox.try_now(now);
+            // What waits since brokerd had forgotten its session waits for the owner.
+            for session in &self.sessions {
+                if outbox.owner_decides(&session.id, OwnerDecision::Untrusted) > 0 {
+                    self.owner_said.insert(session.id.clone());
+                }
+            }
         }
         for _ in 0..200_000 {
             let now = self.now;
@@ -883,7 +1133,10 @@ impl World {
             match outbox.next(now) {
                 Task::Wait(None) => return,
                 Task::Wait(Some(until)) => self.now = self.now.max(until),
-                Task::Call(request) => self.flying = Some(*request),
+                Task::Call(request) => {
+                    self.check_request(&request);
+                    self.flying = Some(*request);
+                }
                 _ => self.run_memoryd(),
             }
         }
