@@ -12,7 +12,7 @@ use std::{
 };
 
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ},
     iterator::Signals,
 };
 use tracing_subscriber::{
@@ -101,19 +101,21 @@ pub fn failed(error: &(impl Actionable + 'static)) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Turns signals into values. A second stop ends the process at once.
+/// Turns signals into values. A second stop ends the process at once. The signal that a file has reached its size
+/// limit is taken and dropped: the write fails as on a full disk, rather than end the process without a word.
 ///
 /// # Errors
 /// When the system does not let us listen.
 pub fn signals() -> io::Result<Receiver<Signal>> {
     let (sender, receiver) = sync_channel(8);
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGXFSZ])?;
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
             let mut stopping = false;
             for signal in signals.forever() {
                 let signal = match signal {
+                    SIGXFSZ => continue,
                     SIGHUP => Signal::Reload,
                     _ if stopping => std::process::exit(1),
                     _ => {

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    process::Command,
     time::{Duration, Instant},
 };
 
@@ -16,27 +15,6 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;
 
 use crate::world::{Call, World, seen, session};
-
-/// Starts a brokerd that sees a file reach its limit as a failed write, not as a signal that kills it.
-fn start_limitable(world: &World) -> Daemon {
-    let started = world.home.try_start("brokerd", |command| {
-        let mut shell = Command::new("sh");
-        shell
-            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
-            .arg(command.get_program())
-            .args(command.get_args())
-            .envs(
-                command
-                    .get_envs()
-                    .filter_map(|(name, value)| Some((name, value?))),
-            )
-            .stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::piped());
-        *command = shell;
-    });
-    started.unwrap_or_else(|ended| panic!("{ended:?}"))
-}
 
 /// No file of the daemon grows beyond this from now on; `None`: the disk has room again.
 fn limit_files(daemon: &Daemon, bytes: Option<u64>) {
@@ -55,7 +33,7 @@ fn len(world: &World, name: &str) -> u64 {
 #[test]
 fn a_full_disk_withholds_what_would_raise_a_label_and_the_daemon_goes_on() {
     let world = World::new("");
-    let daemon = start_limitable(&world);
+    let daemon = world.start();
     let list = Call::new(&session(1), "list_files", json!({}));
     assert_eq!(world.call(&list).outcome, CallOutcome::Done);
     let whole = len(&world, "sessions.jsonl");
@@ -109,7 +87,7 @@ fn a_full_disk_withholds_what_would_raise_a_label_and_the_daemon_goes_on() {
 #[test]
 fn a_call_that_cannot_be_audited_says_so_and_its_label_is_durable() {
     let world = World::new("");
-    let daemon = start_limitable(&world);
+    let daemon = world.start();
     let list = Call::new(&session(1), "list_files", json!({}));
     while len(&world, "audit.jsonl") < 2_000 {
         world.call(&list);

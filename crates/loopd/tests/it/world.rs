@@ -130,11 +130,10 @@ impl World {
         let started = self.home.try_start("loopd", |command| {
             let home = self.home.path().to_owned();
             let mut limited = std::process::Command::new("sh");
-            // The signal that comes with the limit would end the process; ignored, the write fails instead.
             limited
                 .args([
                     "-c",
-                    "trap '' XFSZ; ulimit -f $(($1 * 2)); shift; exec \"$@\"",
+                    "ulimit -f $(($1 * 2)); shift; exec \"$@\"",
                     "sh",
                     &kib.to_string(),
                 ])
