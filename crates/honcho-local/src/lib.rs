@@ -17,7 +17,8 @@
 //! - Nothing is derived or summarised; [`Server::summarise`] puts a summary for a test. Queue status counts what would wait, and its extra member
 //!   `derivation` says that nothing does. A dream is accepted and not dreamt.
 //! - Token counts are estimates.
-//! - A deletion goes through at the first call after its time, rather than in the background.
+//! - A deletion goes through after a fixed time, or when the server stops or starts before it; then nothing of
+//!   what was deleted is left in the file or its log.
 //! - In `metadata`, numbers beyond 64 bits lose digits.
 //! - Only text and JSON files can be uploaded.
 //! - Idle connections are kept open.

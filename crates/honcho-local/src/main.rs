@@ -65,7 +65,8 @@ struct Arguments {
     #[arg(long, value_name = "FILE", requires = "model_url")]
     model_key: Option<PathBuf>,
 
-    /// How long the deletion of a session or workspace takes to go through, in milliseconds.
+    /// How long the deletion of a session or workspace takes to go through, in milliseconds; a stop or a
+    /// start does at once what still waits.
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     drain_after: u64,
 

@@ -24,6 +24,8 @@ const WORKERS: usize = 8;
 const LISTEN_RETRY_MAX: Duration = Duration::from_secs(3);
 /// How long a stop waits for calls that are being answered.
 const DRAIN_MAX: Duration = Duration::from_secs(3);
+/// How long a stop waits in all: what is left is for deletions that were accepted. The next start does the rest.
+const STOP_MAX: Duration = Duration::from_secs(4);
 const POLL: Duration = Duration::from_millis(5);
 
 /// A language model to chat with.
@@ -39,7 +41,7 @@ pub struct Options {
     pub listen: SocketAddr,
     /// `None`: in memory, gone with the server.
     pub db: Option<PathBuf>,
-    /// How long a deletion takes to go through.
+    /// How long a deletion takes to go through; a stop does not wait for it.
     pub drain_after: Duration,
     /// Turns keys on.
     pub key_secret: Option<String>,
@@ -84,6 +86,8 @@ pub struct Server {
     shared: Arc<Shared>,
     http: Option<Arc<tiny_http::Server>>,
     workers: Vec<JoinHandle<()>>,
+    /// Carries deletions out.
+    drain: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -137,7 +141,14 @@ impl Server {
             shared,
             http: Some(Arc::clone(&http)),
             workers: Vec::new(),
+            drain: None,
         };
+        let shared = Arc::clone(&server.shared);
+        let drain = thread::Builder::new()
+            .name(String::from("drain"))
+            .spawn(move || shared.api.store.drain_until_stopped())
+            .map_err(StartError::Thread)?;
+        server.drain = Some(drain);
         for number in 0..WORKERS {
             let (http, shared) = (Arc::clone(&http), Arc::clone(&server.shared));
             let worker = thread::Builder::new()
@@ -213,14 +224,22 @@ impl Server {
         }
         let mut threads: Vec<JoinHandle<()>> = self.workers.drain(..).collect();
         threads.append(&mut lock(&self.shared.late));
-        let deadline = Instant::now() + DRAIN_MAX;
-        for thread in threads {
-            while !thread.is_finished() && Instant::now() < deadline {
-                thread::sleep(POLL);
-            }
-            if thread.is_finished() {
-                let _ = thread.join();
-            }
+        let begun = Instant::now();
+        join(threads, begun + DRAIN_MAX);
+        // Only now: one of those calls may have been a deletion.
+        self.shared.api.store.stop_draining();
+        join(self.drain.take(), begun + STOP_MAX);
+    }
+}
+
+/// Waits until then for threads that are about to end; one that does not is left behind.
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>, deadline: Instant) {
+    for thread in threads {
+        while !thread.is_finished() && Instant::now() < deadline {
+            thread::sleep(POLL);
+        }
+        if thread.is_finished() {
+            let _ = thread.join();
         }
     }
 }

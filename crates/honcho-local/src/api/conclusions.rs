@@ -179,7 +179,7 @@ pub fn get(api: &Api, w: &str, c: &str) -> Reply {
 }
 
 pub fn delete(api: &Api, w: &str, c: &str) -> Reply {
-    api.store.run(|db| {
+    api.store.remove(|db| {
         let gone = match workspaces::find(db, w)? {
             Some(workspace) => conclusions::delete(db, workspace.key, c)?,
             None => false,

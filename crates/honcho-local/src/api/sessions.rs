@@ -76,7 +76,7 @@ pub fn list(api: &Api, call: &Call, w: &str) -> Reply {
 }
 
 pub fn delete(api: &Api, w: &str, s: &str) -> Reply {
-    api.store.run(|db| {
+    api.store.remove(|db| {
         let (_, session) = active(db, w, s)?;
         sessions::delete(db, session.key)?;
         Ok(Answer::Json(

@@ -55,7 +55,7 @@ pub fn list(api: &Api, call: &Call) -> Reply {
 }
 
 pub fn delete(api: &Api, w: &str) -> Reply {
-    api.store.run(|db| {
+    api.store.remove(|db| {
         let workspace = workspaces::find(db, w)?.ok_or_else(|| Refusal::no_workspace(w))?;
         if workspaces::has_active_sessions(db, workspace.key)? {
             return Err(Refusal::new(

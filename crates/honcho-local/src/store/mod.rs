@@ -1,6 +1,7 @@
 //! The SQLite file behind the server. Every call runs in one transaction under one lock, so a call is
 //! all or nothing and calls never see each other half done. Nothing here knows HTTP.
 
+mod drain;
 mod schema;
 
 pub mod cards;
@@ -17,23 +18,24 @@ pub mod summaries;
 pub mod workspaces;
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use serde_json::{Map, Value};
 
-use crate::clock;
 use crate::errors::{Refusal, StartError};
 
 pub struct Store {
-    connection: Mutex<Connection>,
+    inside: Mutex<drain::Inside>,
+    /// A deletion was accepted, or the server stops.
+    changed: Condvar,
     drain_after: Duration,
 }
 
 impl Store {
     /// Opens the file, or makes it; without one the data live in memory. What was deleted goes for
-    /// good once it has been deleted for `drain_after`.
+    /// good once it has been deleted for `drain_after`, and at once where that was before this start.
     ///
     /// # Errors
     /// The file cannot be opened, is no database, or was made by a newer version.
@@ -46,7 +48,7 @@ impl Store {
         if let Some(file) = file {
             keep_private(file);
         }
-        let connection = match file {
+        let mut connection = match file {
             Some(file) => Connection::open(file),
             None => Connection::open_in_memory(),
         }
@@ -54,7 +56,7 @@ impl Store {
         connection
             .execute_batch(
                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
-                 PRAGMA busy_timeout = 5000;",
+                 PRAGMA busy_timeout = 5000; PRAGMA secure_delete = ON;",
             )
             .map_err(failed)?;
         let version: i64 = connection
@@ -75,8 +77,10 @@ impl Store {
         }
         connection.execute_batch(schema::LATER).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(128);
+        drain::at_start(&mut connection).map_err(failed)?;
         Ok(Self {
-            connection: Mutex::new(connection),
+            inside: Mutex::new(drain::Inside::new(connection, file.is_some())),
+            changed: Condvar::new(),
             drain_after,
         })
     }
@@ -89,11 +93,29 @@ impl Store {
         &self,
         call: impl FnOnce(&Transaction<'_>) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        let mut connection = self.lock();
+        let mut inside = self.lock();
+        self.drain_due(&mut inside)?;
+        let connection = &mut inside.connection;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
-        self.drain(&transaction)?;
         let done = call(&transaction)?;
         transaction.commit()?;
+        Ok(done)
+    }
+
+    /// Runs a call that deletes something: what of it is still in the file goes by itself.
+    ///
+    /// # Errors
+    /// As for `run`.
+    pub fn remove<T>(
+        &self,
+        call: impl FnOnce(&Transaction<'_>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let done = self.run(|db| {
+            let done = call(db)?;
+            drain::mark(db)?;
+            Ok(done)
+        })?;
+        self.removed(&mut self.lock());
         Ok(done)
     }
 
@@ -102,31 +124,12 @@ impl Store {
     /// # Errors
     /// The database refused.
     pub fn forget(&self) -> Result<(), Refusal> {
-        self.run(|db| Ok(db.execute("DELETE FROM workspaces", []).map(drop)?))
+        self.remove(|db| Ok(db.execute("DELETE FROM workspaces", []).map(drop)?))
     }
 
-    /// What Honcho's worker does in the background is done here before each call instead: nobody can
-    /// tell the difference, and no thread has to wake up for it.
-    fn drain(&self, db: &Transaction<'_>) -> Result<(), Refusal> {
-        let wait = i64::try_from(self.drain_after.as_micros()).unwrap_or(i64::MAX);
-        let due = clock::now().saturating_sub(wait);
-        for sql in [
-            "DELETE FROM sessions WHERE deleted_at <= ?1",
-            "DELETE FROM workspaces WHERE deleted_at <= ?1",
-        ] {
-            let exists = sql.replacen("DELETE", "SELECT 1", 1) + " LIMIT 1";
-            if db.prepare_cached(&exists)?.exists([due])? {
-                db.prepare_cached(sql)?.execute([due])?;
-            }
-        }
-        Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Connection> {
+    fn lock(&self) -> MutexGuard<'_, drain::Inside> {
         // A handler that panicked dropped its transaction, which rolled it back.
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,12 +4,14 @@
 /// Kept in the file as `user_version`.
 pub const VERSION: i64 = 1;
 
-/// A table that a file of this version may not have yet; one that has it is read by older programs all the same.
+/// Tables that a file of this version may not have yet; one that has them is read by older programs all the same.
+/// A row of `unscrubbed` says that the file's bytes may hold what its rows no longer do.
 pub const LATER: &str = "
 CREATE TABLE IF NOT EXISTS summaries (
     session INTEGER PRIMARY KEY REFERENCES sessions ON DELETE CASCADE, content TEXT NOT NULL,
     created_at INTEGER NOT NULL
 );
+CREATE TABLE IF NOT EXISTS unscrubbed (key INTEGER PRIMARY KEY);
 ";
 
 /// `created_at` and `deleted_at` are microseconds since 1970; JSON is stored compact. The two FTS5

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use crate::http::{Client, wait_for};
 
-struct Program {
+pub struct Program {
     child: Child,
-    client: Client,
+    pub client: Client,
     url: String,
 }
 
 impl Program {
-    fn start(db: &Path, more: &[&str]) -> Self {
+    pub fn start(db: &Path, more: &[&str]) -> Self {
         Self::start_in(db, more, &[])
     }
 
@@ -48,7 +48,7 @@ impl Program {
         }
     }
 
-    fn stop(&mut self, signal: Signal) -> (Option<i32>, String) {
+    pub fn stop(&mut self, signal: Signal) -> (Option<i32>, String) {
         kill_process(Pid::from_child(&self.child), signal).expect("a signal");
         let status = self.child.wait().expect("its end");
         let mut log = String::new();
