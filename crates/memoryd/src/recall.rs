@@ -186,7 +186,7 @@ pub struct Reach {
 impl Reach {
     #[must_use]
     pub fn of(arguments: &Recall, query: &Query, reader: Reader) -> Self {
-        let wanted = reader.label.class.max(arguments.class.unwrap_or_default());
+        let wanted = arguments.class.unwrap_or(reader.label.class);
         Self {
             class: wanted.min(reader.audience.class_max()),
             untrusted: query.untrusted,
@@ -239,9 +239,15 @@ pub fn tables(arguments: &Recall, query: &Query, reader: Reader) -> (Vec<Label>,
     let reach = Reach::of(arguments, query, reader);
     let highest = reach.class;
     let searched = Label::all().filter(|label| reach.holds(*label)).collect();
+    let usual = reader.label.class.min(shown);
     let mut left_out = Vec::new();
     if highest < Class::Secret {
-        if shown == highest && shown < Class::Secret {
+        if highest < usual {
+            left_out.push(format!(
+                "Not searched: memory above {}, as the call asked.",
+                highest.name()
+            ));
+        } else if shown == highest && shown < Class::Secret {
             left_out.push(format!(
                 "Not searched: memory above {}, which others who read this session may not see.",
                 shown.name()

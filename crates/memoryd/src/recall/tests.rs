@@ -69,7 +69,7 @@ fn times_are_dates_or_rfc_3339() {
 }
 
 #[test]
-fn a_class_above_the_sessions_is_searched_only_when_named() {
+fn the_class_named_is_the_highest_searched_and_otherwise_the_sessions_is() {
     use Class::{Private, Public, Secret};
     let others = |class_max| Audience::Others { class_max };
     // Session, audience, named in the call; highest searched; a word of what is said.
@@ -80,9 +80,31 @@ fn a_class_above_the_sessions_is_searched_only_when_named() {
             Private,
             OWNER,
             Some(Public),
-            Private,
-            "above private. A call",
+            Public,
+            "above public, as the call asked",
         ),
+        (
+            Secret,
+            OWNER,
+            Some(Private),
+            Private,
+            "above private, as the call asked",
+        ),
+        (
+            Private,
+            others(Private),
+            Some(Public),
+            Public,
+            "above public, as the call asked",
+        ),
+        (
+            Private,
+            others(Public),
+            Some(Public),
+            Public,
+            "above public, which others",
+        ),
+        (Public, OWNER, Some(Public), Public, "above public. A call"),
         (Private, OWNER, Some(Secret), Secret, ""),
         (Secret, OWNER, None, Secret, ""),
         (

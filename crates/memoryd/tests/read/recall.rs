@@ -171,6 +171,36 @@ fn a_class_above_the_session_is_asked_only_when_named_and_that_is_said() {
 }
 
 #[test]
+fn a_class_below_the_session_is_the_highest_that_is_searched() {
+    let readers = "[[honcho.read]]\nagent = \"board\"\nworkspace = \"o-trusted\"\ntrust = \"trusted\"\n\
+        class = \"public\"\n[[honcho.read]]\nagent = \"garden\"\nworkspace = \"g-trusted\"\n";
+    let world = World::with("", readers, PATIENT);
+    world.local_note(Label::PRIVATE, "the ferry ticket is in the drawer");
+    world.note("boxmaker1", "e1", "the ferry is late");
+    world.message("g-trusted", "owner", "the ferry is mine", none());
+    world.message("o-trusted", "owner", "the ferry leaves at nine", none());
+    world.honcho().controls().forget_requests();
+    let mut named = ask("ferry");
+    named.class = Some(Class::Public);
+    let answer = world.recall_in(Label::PRIVATE, &named);
+    assert_eq!(answer.heads().len(), 1, "{}", answer.text);
+    assert!(
+        answer.text.contains("the ferry leaves at nine"),
+        "{}",
+        answer.text
+    );
+    for line in [
+        "Not searched: memory above public, as the call asked.",
+        "Not asked: garden, fleet, whose memory is above public.",
+    ] {
+        assert!(answer.lines().contains(&line), "{}", answer.text);
+    }
+    assert_eq!(answer.label, Label::new(Class::Public, Trust::Trusted));
+    let elsewhere = |record: &honcho_local::Record| !record.path.contains("/o-trusted/");
+    assert!(!world.asked().iter().any(elsewhere));
+}
+
+#[test]
 fn with_ask_untrusted_sources_are_searched_only_when_the_call_says_so() {
     let world = World::with("recall_untrusted = \"ask\"", READERS, PATIENT);
     world.note("boxmaker1", "e1", "the ferry is late");
