@@ -36,6 +36,11 @@ pub trait SyncHooks: Send + Sync {
     /// # Errors
     /// [`Denied`]: nobody can say now.
     fn slot(&self, id: &str) -> Result<Option<String>, Denied>;
+    /// Whether the conclusion that Honcho has under this id is about to be deleted.
+    ///
+    /// # Errors
+    /// [`Denied`]: nobody can say now.
+    fn deletes(&self, id: &str) -> Result<bool, Denied>;
     /// The edit whose card is the last to be sent and was not yet.
     ///
     /// # Errors
@@ -108,6 +113,10 @@ impl SyncHooks for NoHoncho {
 
     fn slot(&self, _: &str) -> Result<Option<String>, Denied> {
         Ok(None)
+    }
+
+    fn deletes(&self, _: &str) -> Result<bool, Denied> {
+        Ok(false)
     }
 
     fn card_open(&self) -> Result<Option<ItemId>, Denied> {

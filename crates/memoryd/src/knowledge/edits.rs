@@ -10,7 +10,7 @@ use bxwire::{
 use crate::{
     denied::Denied,
     edit::{By, Card, Change, Edit, KeptLocal},
-    memory::{CARD_LETTER, Contents, FORGOTTEN_LETTER, Memory, is_fact, new_id},
+    memory::{CARD_LETTER, Contents, FORGOTTEN_LETTER, Forgotten, Memory, is_fact, new_id},
     plan::{Rules, may_change_facts},
     screen::{clean, screen},
     undo::removal,
@@ -29,6 +29,8 @@ pub enum Target {
     Own(String),
     /// What Honcho concluded itself.
     Honchos(Held),
+    /// What Honcho holds although memory has forgotten it.
+    Again(Held),
 }
 
 /// A fact that Honcho holds.
@@ -40,16 +42,28 @@ pub struct Held {
     pub from: Option<SessionId>,
 }
 
-/// Memory's own id for an id that it knows: its own, or Honcho's of what was forgotten before.
+/// Memory's own id for an id that it knows: its own, or Honcho's of what was forgotten before; then with Honcho's, while
+/// it is forgotten.
 #[must_use]
-pub fn own_id(contents: &Contents, id: &str) -> Option<String> {
-    let mut forgotten = contents.forgotten();
-    match contents.text_of(id) {
-        Some(_) => Some(id.into()),
-        None => forgotten
-            .find(|(own, known)| *own == id || known.id == id)
-            .map(|(own, _)| own.into()),
+pub fn known(contents: &Contents, id: &str) -> Option<(String, Option<String>)> {
+    if contents.text_of(id).is_some() {
+        return Some((id.into(), None));
     }
+    let fits = |own: &str, known: &Forgotten| own == id || known.id == id;
+    let forgotten = contents.forgotten();
+    // One id of Honcho's may have been forgotten more than once.
+    let found = forgotten
+        .filter(|(own, known)| fits(own, known))
+        .max_by_key(|(_, known)| known.back)?;
+    let (own, known) = found;
+    Some((own.into(), (!known.back).then(|| known.id.clone())))
+}
+
+/// Whether memory holds it, or has brought it back.
+#[must_use]
+pub fn is_there(contents: &Contents, own: &str) -> bool {
+    let back = |(fact, known): (&str, &Forgotten)| fact == own && known.back;
+    contents.text_of(own).is_some() || contents.forgotten().any(back)
 }
 
 /// The edit that `facts forget` becomes.
@@ -68,7 +82,12 @@ pub fn forget(
     let contents = memory.contents();
     let changes = match target {
         Target::Own(id) => own(contents, id)?,
-        Target::Honchos(held) => honchos(contents, held, memory.next_id(), refuser)?,
+        // Another call may have forgotten it while Honcho was asked.
+        Target::Honchos(held) => match known(contents, &held.id) {
+            Some((id, _)) => own(contents, &id)?,
+            None => honchos(contents, held, memory.next_id(), refuser)?,
+        },
+        Target::Again(held) => honchos(contents, held, memory.next_id(), refuser)?,
     };
     let edit = edit(memory, "forget", changes, None, caller, at);
     rules.allow(memory, &edit)?;
@@ -100,10 +119,6 @@ fn honchos(
     edit: EditId,
     refuser: &Refuser,
 ) -> Result<Vec<Change>, Denied> {
-    // Another call may have forgotten it while Honcho was asked.
-    if let Some(known) = own_id(contents, &held.id) {
-        return own(contents, &known);
-    }
     let text = clean(&held.text);
     // What was sent and has no answer yet is there without an id that anybody here knows.
     let entries = contents.entries(About::User).iter();

@@ -36,9 +36,13 @@ impl Service {
     fn target(&self, caller: &Caller, reader: Reader, id: &str) -> Result<Target, Denied> {
         may_change_facts(caller, &self.store.rules())?;
         let id = id.strip_prefix("own:").unwrap_or(id);
-        let own = |memory: &Memory| edits::own_id(memory.contents(), id);
-        if let Some(own) = self.store.with(own) {
-            return Ok(Target::Own(own));
+        let own = |memory: &Memory| edits::known(memory.contents(), id);
+        if let Some((own, honchos)) = self.store.with(own) {
+            // A Honcho that was brought back to an earlier day holds again what was deleted.
+            return match honchos {
+                Some(id) if may_ask(reader).is_ok() => self.again(own, &id),
+                _ => Ok(Target::Own(own)),
+            };
         }
         may_ask(reader)?;
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -46,14 +50,33 @@ impl Service {
             return Err(Denied::FactUnknown);
         }
         if let Some(slot) = self.hooks.slot(id)? {
-            return Ok(Target::Own(slot));
+            let there = |memory: &Memory| edits::is_there(memory.contents(), &slot);
+            return match self.store.with(there) {
+                true => Ok(Target::Own(slot)),
+                false => self.again(slot, id),
+            };
         }
-        let found = self.knowledge.facts.conclusion(id)?;
-        let found = found.ok_or(Denied::FactUnknown)?;
+        let held = self.held(id)?.ok_or(Denied::FactUnknown)?;
+        Ok(Target::Honchos(held))
+    }
+
+    /// What was forgotten under an id of memory's own, if Honcho holds it all the same.
+    fn again(&self, own: String, id: &str) -> Result<Target, Denied> {
+        if self.hooks.deletes(id)? {
+            return Ok(Target::Own(own));
+        }
+        let held = self.held(id)?;
+        Ok(held.map_or(Target::Own(own), Target::Again))
+    }
+
+    fn held(&self, id: &str) -> Result<Option<Held>, Denied> {
+        let Some(found) = self.knowledge.facts.conclusion(id)? else {
+            return Ok(None);
+        };
         if !found.about_owner {
             return Err(Denied::FactOfAnother);
         }
-        Ok(Target::Honchos(Held {
+        Ok(Some(Held {
             id: id.into(),
             text: found.text,
             from: found.session.as_deref().and_then(naming::of_session),

@@ -44,6 +44,8 @@ pub(super) enum Letter {
     Session(SessionId, SyncSender<Option<String>>),
     /// Answered once every edit so far is decided.
     Card(SyncSender<Option<ItemId>>),
+    /// Whether the conclusion with this id of Honcho's is about to be deleted.
+    Deletes(String, SyncSender<bool>),
     Called(u64, Result<Answer, Failure>),
     Stop,
 }
@@ -214,6 +216,14 @@ impl Handle {
     pub fn card_open(&self) -> Option<Option<ItemId>> {
         let (answer, answered) = sync_channel(1);
         self.tell(Letter::Card(answer));
+        answered.recv_timeout(ANSWER_MS_MAX).ok()
+    }
+
+    /// Whether the conclusion with this id of Honcho's is about to be deleted; `None`: nobody says.
+    #[must_use]
+    pub fn deletes(&self, id: &str) -> Option<bool> {
+        let (answer, answered) = sync_channel(1);
+        self.tell(Letter::Deletes(id.into(), answer));
         answered.recv_timeout(ANSWER_MS_MAX).ok()
     }
 

@@ -77,6 +77,10 @@ impl SyncHooks for WithHoncho {
         })
     }
 
+    fn deletes(&self, id: &str) -> Result<bool, Denied> {
+        self.handle.deletes(id).ok_or(Denied::HonchoAway)
+    }
+
     fn card_open(&self) -> Result<Option<ItemId>, Denied> {
         self.handle.card_open().ok_or(Denied::CardBusy)
     }

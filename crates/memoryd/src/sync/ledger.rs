@@ -475,6 +475,22 @@ impl Ledger {
         .map(|(_, item)| item)
     }
 
+    /// Whether a step that deletes the conclusion with this id is to be sent and was not yet.
+    #[must_use]
+    pub fn deletes(&self, id: &str) -> bool {
+        let made = |of: &StepRef| match self.state(of) {
+            Some(StepState::Sent { ids, .. }) => ids.iter().any(|made| made == id),
+            _ => false,
+        };
+        self.open_places()
+            .flat_map(|place| self.open_at(place))
+            .any(|(_, step)| match self.step(&step) {
+                Some(Step::Forget { id: deleted, .. }) => deleted == id,
+                Some(Step::Unconclude { of }) => made(of),
+                _ => false,
+            })
+    }
+
     /// Whether a conclusion's id is recorded for some step, so that a look-up does not take it for another's.
     #[must_use]
     pub fn knows(&self, id: &str) -> bool {

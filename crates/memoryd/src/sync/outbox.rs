@@ -352,6 +352,12 @@ impl Outbox {
         }
     }
 
+    /// Whether the conclusion with this id of Honcho's is about to be deleted, or may be: an edit is not decided yet.
+    #[must_use]
+    pub fn deletes(&self, id: &str) -> bool {
+        !self.edits.is_empty() || self.ledger.deletes(id)
+    }
+
     /// An edit was journalled. Repeating one changes nothing.
     pub fn edit_made(&mut self, edit: Edit, brief: EditBrief) {
         let known = self.ledger.entry(&ItemId::Edit(edit.id)).is_some()

@@ -307,6 +307,10 @@ impl Worker {
                 self.read_edits();
                 self.cards.push(answer);
             }
+            Letter::Deletes(id, answer) => {
+                self.read_edits();
+                let _ = answer.try_send(self.outbox.deletes(&id));
+            }
             Letter::Called(id, result) => self.called(id, result),
             Letter::Stop => return false,
         }

@@ -162,6 +162,75 @@ fn what_honcho_concluded_is_forgotten_brought_back_and_forgotten_again() {
 }
 
 #[test]
+fn what_honcho_holds_again_is_forgotten_again() {
+    let mut world = World::new();
+    conclude(&world, "owner", BOAT);
+    let id = found(&world, "green boat");
+    made(&world, conclude_op("owner plays the oboe"));
+    let both = [
+        "explicit: owner plays the oboe",
+        "explicit: owner rows a green boat",
+    ];
+    until_held(&world, &both);
+    world.settle();
+    let oboe = found(&world, "oboe");
+    // Honcho's file, as it is brought back later.
+    let file = world.home.path().join("honcho.sqlite");
+    let kept = world.home.path().join("kept.sqlite");
+    let options = world.stop_honcho();
+    std::fs::copy(&file, &kept).expect("a copy");
+    world.start_honcho(options);
+    world.sync(control::SyncAction::Now {});
+    made(&world, forget(&id));
+    made(&world, forget("f1"));
+    until_held(&world, &[]);
+    world.settle();
+    let options = world.stop_honcho();
+    for journal in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(world.home.path().join(format!("honcho.sqlite{journal}")));
+    }
+    std::fs::copy(&kept, &file).expect("it is there again");
+    world.start_honcho(options);
+    until_held(&world, &both);
+    world.sync(control::SyncAction::Now {});
+    // By Honcho's id and by memory's own.
+    let (text, ..) = done(&world, caller(), forget("d2"));
+    assert_eq!(text, "Done (e4): forgot d4, a fact about the owner.");
+    until_held(&world, &both[..1]);
+    let (text, ..) = done(&world, caller(), forget(&oboe));
+    assert_eq!(text, "Done (e5): forgot d5, a fact about the owner.");
+    until_held(&world, &[]);
+    world.settle();
+    for id in [&id, "d4"] {
+        let again = denied(&world, caller(), forget(id));
+        assert!(again.contains("is forgotten already"), "{again}");
+    }
+    // One undo writes it once.
+    world.undo(EditId(4));
+    until_held(&world, &both[1..]);
+    world.settle();
+    let (text, ..) = done(&world, caller(), forget(&found(&world, "green boat")));
+    assert_eq!(text, "Done (e7): forgot d4, a fact about the owner.");
+    until_held(&world, &[]);
+}
+
+#[test]
+fn what_is_about_to_be_deleted_is_forgotten_once() {
+    let world = World::new();
+    conclude(&world, "owner", BOAT);
+    let id = found(&world, "green boat");
+    let controls = world.honcho().controls();
+    controls.add(Rule::new(Fault::NeverAnswer { commit: false }).on("DELETE", "*/conclusions/*"));
+    made(&world, forget(&id));
+    for id in [&id, "d1"] {
+        let again = denied(&world, caller(), forget(id));
+        assert!(again.contains("d1 is forgotten already"), "{again}");
+    }
+    controls.clear();
+    until_held(&world, &[]);
+}
+
+#[test]
 fn what_this_agent_wrote_is_removed_from_memory_too() {
     let world = World::new();
     made(&world, conclude_op("owner plays the oboe"));
