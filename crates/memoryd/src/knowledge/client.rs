@@ -131,10 +131,13 @@ impl Client {
             request = request.query("search_query", query);
         }
         let found = read(self.keyed(request).call())?;
-        Ok(found.map(|found| Snapshot {
-            facts: text_of(Some(&found), &["representation"]),
-            card: card_of(&found),
-        }))
+        let snapshot = |found: &Value| {
+            Ok(Snapshot {
+                facts: text_of(Some(found), &["representation"]),
+                card: card_of(found)?,
+            })
+        };
+        found.as_ref().map(snapshot).transpose()
     }
 
     /// The lines of the owner's card; empty when there is none.
@@ -143,10 +146,7 @@ impl Client {
     /// [`Failure`].
     pub fn card(&self) -> Result<Vec<String>, Failure> {
         let found = self.get(&format!("{}/peers/{}/card", self.url, self.owner))?;
-        match found.as_ref().map(|found| found.get("peer_card")) {
-            None | Some(Some(Value::Null)) => Ok(Vec::new()),
-            Some(lines) => lines.and_then(strings).ok_or(UNREADABLE),
-        }
+        found.as_ref().map_or(Ok(Vec::new()), card_of)
     }
 
     /// One conclusion; `None`: it is not there.
@@ -251,11 +251,12 @@ fn fact(value: &Value) -> Option<Fact> {
     (named && !found.text.trim().is_empty()).then_some(found)
 }
 
-fn card_of(value: &Value) -> Vec<String> {
-    let lines = value["peer_card"].as_array().into_iter().flatten();
-    lines
-        .filter_map(|line| line.as_str().map(str::to_owned))
-        .collect()
+/// The card in an answer; `null`: there is none.
+fn card_of(value: &Value) -> Result<Vec<String>, Failure> {
+    match value.get("peer_card") {
+        Some(Value::Null) => Ok(Vec::new()),
+        lines => lines.and_then(strings).ok_or(UNREADABLE),
+    }
 }
 
 fn text_of(value: Option<&Value>, path: &[&str]) -> Option<String> {

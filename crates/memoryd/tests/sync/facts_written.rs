@@ -456,6 +456,9 @@ fn an_answer_that_is_no_card_is_no_empty_card_and_no_success() {
         assert!(text.contains("Honcho does not answer now"), "{text}");
         let shown = preview(&world, EditId(1));
         assert!(shown.contains("Honcho does not answer now"), "{shown}");
+        controls.add(other(body).on("GET", "*/peers/owner/context"));
+        let (text, ..) = done(&world, caller(), FactsOp::Snapshot { query: None });
+        assert_eq!(text, "own: unavailable", "{body}");
         controls.clear();
     }
     controls.add(other("{\"items\":\"x\"}").on("POST", "*/conclusions/query"));
