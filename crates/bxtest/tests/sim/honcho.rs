@@ -213,7 +213,10 @@ impl Honcho {
             }
             5 => {
                 self.count("busy");
-                Err(Failure::Later { status: 429 })
+                Err(Failure::Later {
+                    status: 429,
+                    after_s: random.one_in(2).then_some(30),
+                })
             }
             6 => {
                 self.count("an answer that is too large");

@@ -9,7 +9,7 @@ use bxwire::ItemId;
 use roncho::{
     ConclusionCreate, MessageCreate, PeerCreate, SessionCreate, SessionPeerConfig, WorkspaceCreate,
     blocking::{Client, Error},
-    models::{ConclusionBatchCreate, ConclusionListOptions, QueueStatusQuery, page::ListOptions},
+    models::{ConclusionBatchCreate, ConclusionListOptions, page::ListOptions},
 };
 use serde_json::{Map, Value, json};
 
@@ -28,6 +28,9 @@ const CONCLUSIONS_PAGE_SIZE: usize = 100;
 const CONCLUSIONS_PAGES_MAX: usize = 20;
 /// Longest answer of our own client, in bytes.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024;
+
+/// What is said of an answer that is none.
+const UNREADABLE: &str = "an answer that cannot be read";
 
 /// The clients.
 pub struct Honcho {
@@ -97,10 +100,7 @@ impl Honcho {
             status: None,
         })?;
         match request {
-            Request::Probe { .. } => client
-                .queue_status(&QueueStatusQuery::new())
-                .map(|_| Answer::Done)
-                .or_else(decoded),
+            Request::Probe { role } => self.probe(*role),
             Request::Workspace { role } => self.workspace(client, *role),
             Request::Repair { role } => self.repair(*role),
             Request::Peer { peer, observed, .. } => {
@@ -187,13 +187,28 @@ impl Honcho {
     }
 
     /// With our own client: a server that derives nothing says so in a member that roncho's model leaves out.
-    fn queue(&self, role: Role) -> Result<Answer, Failure> {
+    /// Asks whether somebody answers, not what. By our own client: roncho drops the header that says how long a busy
+    /// server wants to be left alone, and a probe is the first call after every failure.
+    fn probe(&self, role: Role) -> Result<Answer, Failure> {
+        match self.queue_status(role) {
+            Ok(_) => Ok(Answer::Done),
+            Err(Failure::Unknown { kind, .. }) if kind == UNREADABLE => Ok(Answer::Done),
+            Err(Failure::Refused { .. } | Failure::Gone { .. }) => Ok(Answer::Done),
+            Err(other) => Err(other),
+        }
+    }
+
+    fn queue_status(&self, role: Role) -> Result<Value, Failure> {
         let url = self.url_of(role) + "/queue/status";
         let mut request = self.own.get(&url).header("connection", "close");
         if let Some(key) = self.keys.get(&role) {
             request = request.header("authorization", format!("Bearer {}", key.expose()));
         }
-        let status = json_of(request.call())?;
+        json_of(request.call())
+    }
+
+    fn queue(&self, role: Role) -> Result<Answer, Failure> {
+        let status = self.queue_status(role)?;
         let count = |name: &str| status.get(name).and_then(Value::as_u64).unwrap_or(0);
         Ok(Answer::Queue(Queue {
             pending: count("pending_work_units") + count("in_progress_work_units"),
@@ -375,12 +390,27 @@ fn json_of(
         ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => Failure::NotReached {
             kind: "cannot connect",
         },
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            Failure::NotReached {
+                kind: "connection refused",
+            }
+        }
+        ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => {
+            Failure::NotReached {
+                kind: "no connection in time",
+            }
+        }
         ureq::Error::Timeout(_) => unknown("no answer in time"),
         _ => unknown("the connection broke"),
     })?;
     let status = answer.status().as_u16();
     if !(200..300).contains(&status) {
-        return Err(by_status(status));
+        let header = answer.headers().get("retry-after");
+        let after_s = header.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        return Err(match by_status(status) {
+            Failure::Later { status, .. } => Failure::Later { status, after_s },
+            other => other,
+        });
     }
     answer
         .body_mut()
@@ -389,7 +419,7 @@ fn json_of(
         .read_to_string()
         .ok()
         .and_then(|text| serde_json::from_str(&text).ok())
-        .ok_or_else(|| unknown("an answer that cannot be read"))
+        .ok_or_else(|| unknown(UNREADABLE))
 }
 
 fn all_off() -> Map<String, Value> {
@@ -424,19 +454,6 @@ fn created(result: Result<(), Error>) -> Result<Answer, Failure> {
     }
 }
 
-/// A probe asks whether somebody answers, not what.
-fn decoded(error: Error) -> Result<Answer, Failure> {
-    match error {
-        Error::Decode(_) => Ok(Answer::Done),
-        Error::Status { status, .. }
-            if (400..500).contains(&status) && ![408, 425, 429].contains(&status) =>
-        {
-            Ok(Answer::Done)
-        }
-        other => Err(failure(&other)),
-    }
-}
-
 fn unknown(kind: &'static str) -> Failure {
     Failure::Unknown { kind, status: None }
 }
@@ -458,7 +475,7 @@ pub fn failure(error: &Error) -> Failure {
         Error::Closed => unknown("the connection closed early"),
         Error::Io(_) => unknown("the connection broke"),
         Error::TooLarge => unknown("an answer that is too large"),
-        Error::Decode(_) | Error::Stream(_) => unknown("an answer that cannot be read"),
+        Error::Decode(_) | Error::Stream(_) => unknown(UNREADABLE),
         Error::Status { status, .. } => by_status(*status),
         Error::Unauthorized { status } => Failure::KeyRefused { status: *status },
         Error::Redirect { status } => Failure::Refused {
@@ -480,7 +497,10 @@ pub fn by_status(status: u16) -> Failure {
     match status {
         401 | 403 => Failure::KeyRefused { status },
         404 | 409 => Failure::Gone { status },
-        408 | 425 | 429 => Failure::Later { status },
+        408 | 425 | 429 => Failure::Later {
+            status,
+            after_s: None,
+        },
         500.. => Failure::Unknown {
             kind: "server error",
             status: Some(status),

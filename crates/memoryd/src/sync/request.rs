@@ -161,9 +161,10 @@ pub enum Failure {
         kind: &'static str,
         status: Option<u16>,
     },
-    /// Busy: try later.
+    /// Busy: try later, as long after as it says, if it does.
     Later {
         status: u16,
+        after_s: Option<u64>,
     },
     /// Will be refused again.
     Refused {
@@ -197,7 +198,7 @@ impl Failure {
         match self {
             Self::NotReached { .. } => None,
             Self::Unknown { status, .. } | Self::Refused { status, .. } => *status,
-            Self::Later { status } | Self::KeyRefused { status } | Self::Gone { status } => {
+            Self::Later { status, .. } | Self::KeyRefused { status } | Self::Gone { status } => {
                 Some(*status)
             }
         }

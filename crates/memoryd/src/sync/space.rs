@@ -137,7 +137,16 @@ pub fn failed(
     outage.reason = failure.kind();
     outage.status = failure.status();
     outage.tries += 1;
-    outage.next = now.plus_ms(backoff(outage.tries, limits, random));
+    let asked_for = match failure {
+        Failure::Later {
+            after_s: Some(after),
+            ..
+        } => after
+            .saturating_mul(1_000)
+            .min(SyncLimits::ms(limits.retry_ms_max)),
+        _ => 0,
+    };
+    outage.next = now.plus_ms(backoff(outage.tries, limits, random).max(asked_for));
     began
 }
 
@@ -180,6 +189,26 @@ mod tests {
         }
         assert!(before >= 450_000);
         assert!(backoff(1, &limits, &mut random) <= 6_250);
+    }
+
+    #[test]
+    fn a_busy_server_is_left_alone_for_as_long_as_it_asks_up_to_the_bound() {
+        let limits = SyncLimits::default();
+        let wait = |after_s| {
+            let (mut outage, mut random) = (None, 7);
+            let busy = Failure::Later {
+                status: 429,
+                after_s,
+            };
+            failed(&mut outage, busy, &limits, &mut random, Millis(0));
+            outage.unwrap().next.0
+        };
+        assert!(wait(None) <= 6_250);
+        assert_eq!(wait(Some(90)), 90_000);
+        assert!((3_750..=6_250).contains(&wait(Some(0))));
+        for long in [601, 3_600, u64::MAX] {
+            assert_eq!(wait(Some(long)), 600_000);
+        }
     }
 
     #[test]

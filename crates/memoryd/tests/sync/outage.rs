@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use bxcore::clock::Millis;
 use bxwire::links::control::SyncAction;
 use honcho_local::{Fault, Rule};
 
@@ -128,6 +129,45 @@ fn busy_is_later_and_not_refused() {
     world.turn(&session(1), 1);
     let sync = world.settle();
     assert!(sync.failed.is_empty());
+    assert_eq!(world.messages(TRUSTED).len(), 2);
+}
+
+#[test]
+fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
+    let mut world = World::stopped("");
+    let url = world.honcho().url();
+    world.home.configure(
+        "memoryd",
+        &format!(
+            "[honcho]\nurl = \"{url}\"\nagent = \"boxmaker\"\nowner = \"owner\"\ntrusted = \"b-trusted\"\n\
+             untrusted = \"b-untrusted\"\nfleet = \"fleet\"\n[limits]\nhoncho_retry_ms_min = 40\n"
+        ),
+    );
+    world.start();
+    let busy = Fault::Status {
+        status: 429,
+        retry_after: Some(300),
+        commit: false,
+    };
+    for (method, path) in [("POST", "*/messages"), ("GET", "*/queue/status")] {
+        let rule = Rule::new(busy.clone()).on(method, path).times(1);
+        world.honcho().controls().add(rule);
+    }
+    world.turn(&session(1), 1);
+    let asked_at = Millis::now();
+    world.until("the wait that was asked for", |sync| {
+        let waits = sync
+            .workspaces
+            .iter()
+            .filter_map(|workspace| workspace.wait.as_ref());
+        let next = waits
+            .filter_map(|wait| Millis::parse(wait.next.as_deref()?))
+            .max();
+        // Far beyond the usual backoff of the first tries.
+        next.is_some_and(|next| next.since(asked_at) > 200_000)
+    });
+    world.sync(SyncAction::Now {});
+    world.settle();
     assert_eq!(world.messages(TRUSTED).len(), 2);
 }
 

@@ -166,7 +166,10 @@ fn a_workspace_that_does_not_answer_is_left_alone() {
         (None, None)
     );
     sent.spaces.get_mut(&Role::Trusted).unwrap().probe = false;
-    let lost = Failure::Later { status: 429 };
+    let lost = Failure::Later {
+        status: 429,
+        after_s: None,
+    };
     let (asked, ..) = sent.looks(at(1), |_| Err(lost));
     assert_eq!(asked.len(), 1, "the rest waits for the next send");
     assert_eq!(sent.next(at(5)), None);
