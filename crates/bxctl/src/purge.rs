@@ -11,6 +11,7 @@ use bxwire::{
 };
 
 use crate::{
+    chat::input,
     failure::{Exit, Failure},
     link, memory, out,
 };
@@ -26,7 +27,13 @@ pub fn run(dirs: &Dirs, session: &SessionId, yes: bool) -> Result<Exit, Failure>
     };
     let question = format!("purge {session}? This cannot be undone.");
     let exit = memory::shown_first(dirs, &request(false), &question, "purge", yes, || {
+        if yes {
+            // What memoryd would refuse is refused before anything is gone.
+            memory::changed(dirs, &request(false))?;
+        }
         empty_log(dirs, session, &request(false))?;
+        input::forget(dirs)?;
+        out::say("the lines typed in chats, which ↑ brings back, are forgotten too");
         memory::changed(dirs, &request(true)).inspect_err(|failure| {
             if matches!(failure, Failure::Unreachable { .. }) {
                 out::say("the log is emptied; memoryd does the rest when it is back");
@@ -52,7 +59,14 @@ fn empty_log(dirs: &Dirs, session: &SessionId, preview: &control::Request) -> Re
             out::say("loopd has no log of it; what memory holds goes");
             Ok(())
         }
-        Err(failure) => Err(failure),
+        Err(failure) => {
+            if matches!(&failure, Failure::Unreachable { .. }) {
+                out::say(
+                    "nothing is known of the log; run the same command again when loopd is back",
+                );
+            }
+            Err(failure)
+        }
     }
 }
 

@@ -3,13 +3,15 @@
 use std::{
     path::Path,
     process::{Command, Output},
+    time::Duration,
 };
 
+use bxcore::connect::Client;
 use bxtest::{
     fleet::{Ended, Fleet, Setup},
     look, program, wait_for,
 };
-use bxwire::SessionId;
+use bxwire::{SessionId, links::turns};
 
 const BIKE: &str = "remember that my bike is blue";
 const RAIN: &str = "note that rain is expected on the quince tree";
@@ -144,10 +146,15 @@ fn a_purge_that_lost_memoryd_on_the_way_is_finished_when_it_is_back() {
     let mut fleet = fleet();
     let session = spoken(&fleet);
     fleet.kill(0, "memoryd");
-    let cut_off = bxctl(&fleet, &["memory", "purge", session.as_str(), "--yes"]);
-    let text = shown(&cut_off);
-    assert_eq!(cut_off.status.code(), Some(69), "{text}");
-    assert!(text.contains("does the rest when it is back"), "{text}");
+    // Nothing is emptied while nobody could do the rest.
+    let refused = bxctl(&fleet, &["memory", "purge", session.as_str(), "--yes"]);
+    assert_eq!(refused.status.code(), Some(69), "{}", shown(&refused));
+    assert!(!shown(&bxctl(&fleet, &["session", "list"])).contains("purged"));
+    // Killed after the first half.
+    let first = turns::Request::PurgeSession { session };
+    let socket = fleet.agents[0].dirs().turns_socket();
+    let mut client = Client::<turns::Turns>::connect(&socket, Duration::from_secs(20)).unwrap();
+    assert_eq!(client.call(&first).unwrap(), turns::TurnEvent::Done {});
     fleet.agents[0].start("memoryd").expect("memoryd");
     until_gone(&fleet);
 }

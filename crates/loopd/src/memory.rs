@@ -67,6 +67,18 @@ impl Memory {
         }
     }
 
+    /// Connects, and waits for nothing: memoryd compares all logs with what it knows when loopd comes, and a purge that
+    /// was cut off has nobody else to tell it.
+    pub fn greet(&self) {
+        let (answer, _) = sync_channel(1);
+        let request = Request::Identity {
+            audience: Audience::Owner {},
+        };
+        if let Some(questions) = &self.questions {
+            let _ = questions.try_send(Question { request, answer });
+        }
+    }
+
     /// What the system text may say before this audience.
     pub fn identity(&self, audience: Audience) -> Option<Identity> {
         match self.ask(Request::Identity { audience })? {

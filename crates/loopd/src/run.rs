@@ -77,6 +77,10 @@ fn start(dirs: &Dirs) -> Result<(), RunError> {
             control::serve(&daemon, connection);
         })?
     };
+    let sessions = daemon.sessions.all();
+    if sessions.iter().any(|session| session.summary().purged) {
+        daemon.memory.greet();
+    }
     notify("READY=1");
     tracing::info!(sessions = daemon.sessions.all().len(), "ready");
     while let Ok(Signal::Reload) = signals.recv() {

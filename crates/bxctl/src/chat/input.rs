@@ -68,7 +68,7 @@ impl Input {
             .map_err(unusable)?
             .build();
         let mut editor = Box::new(DefaultEditor::with_config(config).map_err(unusable)?);
-        let history = dirs.state.join("bxctl/history");
+        let history = history_of(dirs);
         if let Err(failure) = load(&history, &mut editor) {
             out::say(&format!("no history: {}", crate::render::error(&failure)));
         }
@@ -115,6 +115,22 @@ impl Input {
             Err(error) => Err(unusable(error)),
         }
     }
+}
+
+/// Forgets every line that was ever typed: they do not say whose session they were of.
+///
+/// # Errors
+/// When the file cannot be removed.
+pub fn forget(dirs: &Dirs) -> Result<(), Failure> {
+    let path = history_of(dirs);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::file(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn history_of(dirs: &Dirs) -> PathBuf {
+    dirs.state.join("bxctl/history")
 }
 
 fn remember(editor: &mut DefaultEditor, history: &Path, text: &str) {

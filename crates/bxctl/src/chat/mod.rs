@@ -1,7 +1,7 @@
 //! `bxctl chat`: reads what the owner types, runs turns, carries out slash commands. Called by `main` and by
 //! `up`; knows a session only by what loopd says of it.
 
-mod input;
+pub mod input;
 pub mod interrupt;
 mod show;
 mod slash;

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use bxcore::paths::Dirs;
+use bxcore::{paths::Dirs, report::Actionable as _, runbook};
 use bxwire::{
     CallId, Label, SessionId,
     links::turns::{Answer, Request, TurnEvent},
@@ -70,10 +70,14 @@ impl<'a> Show<'a> {
         let Some(session) = self.session.clone() else {
             return Ok(());
         };
-        if let TurnEvent::SessionLabel { label, .. } =
-            link::loopd(self.dirs, &Request::SessionLabel { session })?
-        {
-            self.label = label;
+        match link::loopd(self.dirs, &Request::SessionLabel { session }) {
+            Ok(TurnEvent::SessionLabel { label, .. }) => self.label = label,
+            // A turn goes on without tools, and so does a chat.
+            Err(failure) if failure.runbook() == Some(runbook::TOOLS_UNAVAILABLE) => {
+                self.aside("what the session has read so far cannot be told while brokerd is away");
+            }
+            Err(failure) => return Err(failure),
+            Ok(_) => {}
         }
         Ok(())
     }
@@ -107,7 +111,11 @@ impl<'a> Show<'a> {
             // loopd says, once, what a raised label means and what caused it.
             TurnEvent::ToolFinished { label, .. } => self.label = self.label.join(*label),
             TurnEvent::Notice { text } => {
-                self.break_line()?;
+                // It says nothing of the answer, which may be whole already.
+                if !self.streamed.is_empty() && !self.streamed.ends_with('\n') {
+                    self.streamed.push('\n');
+                    out::print("\n")?;
+                }
                 self.aside(&one_line(text));
             }
             TurnEvent::Approval { call, what } => self.approve(call, what)?,
