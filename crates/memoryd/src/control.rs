@@ -285,7 +285,11 @@ impl Service {
                 let edit = held.what.parse().ok();
                 edit.is_some_and(|edit| memory.undone_by(edit).is_some())
             };
-            ledger.retain(|held| !undone(held));
+            let purged = |held: &HeldBack| match held.what.parse() {
+                Ok(ItemId::Turn { session, .. }) => memory.purged(&session).is_some(),
+                _ => false,
+            };
+            ledger.retain(|held| !undone(held) && !purged(held));
             review::of_memory(memory)
         });
         held.append(&mut ledger);
@@ -367,6 +371,10 @@ impl Service {
                 }
                 Err(error) => service::refused(&error).into(),
             };
+        }
+        // Before loopd empties anything: the edit that follows may have to change that file.
+        if let Some(file) = self.store.held().into_iter().next() {
+            return service::refused(&WriteError::Denied(Denied::Held(file))).into();
         }
         let edit = self
             .store

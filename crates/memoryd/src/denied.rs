@@ -123,7 +123,10 @@ pub enum Denied {
         then: String,
         now: String,
     },
-    #[error("{0} cannot be undone: what it would bring back was purged")]
+    #[error(
+        "{0} cannot be undone: what it would bring back was purged; `/forget ID` in a chat takes out an entry or note \
+         that stands"
+    )]
     Purged(EditId),
     #[error("{0} cannot be taken over: it is not a plain text file of at most {1} bytes")]
     Unreadable(String, u64),

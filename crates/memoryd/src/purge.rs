@@ -45,8 +45,16 @@ pub fn plan(memory: &Memory, session: &SessionId, at: &str) -> Result<Edit, Deni
         let fact = is_fact(&note.id).then_some(About::User);
         Some((note.moved.or(fact)?, &note.id, &note.text))
     });
-    for (about, entry, text) in entries.chain(kept) {
-        if standing(entry, text) {
+    let notes = contents.notes().iter();
+    let others = notes.map(|note| (note.moved.unwrap_or(About::User), &note.id, &note.text));
+    let says = |text: &str| told.keys().any(|(_, said)| said == text);
+    for (about, entry, text) in entries.chain(kept).chain(others) {
+        let known = |change: &Change| matches!(change, Change::Kept { entry: of, .. } | Change::Unnoted { note: of, .. } if of == entry);
+        if changes.iter().any(known) {
+            continue;
+        }
+        // What the owner made of its words, a promoted note for example, is the owner's.
+        if standing(entry, text) || (says(text) && owners(memory.edits(), entry, text)) {
             changes.push(Change::Kept {
                 about,
                 entry: entry.clone(),
@@ -159,7 +167,14 @@ fn told_in(edits: &[Edit], session: &SessionId) -> BTreeMap<Told, EditId> {
     all
 }
 
-/// What of the texts a purge takes out: not what it keeps, nor the card as it is, nor a fact that was brought back.
+/// Whether it was the owner who put a text under this id.
+fn owners(edits: &[Edit], id: &str, text: &str) -> bool {
+    let owners = edits.iter().filter(|edit| edit.by == By::Owner {});
+    let mut changes = owners.flat_map(|edit| &edit.changes);
+    changes.any(|change| change.subject() == id && change.new_text() == Some(text))
+}
+
+/// What of the texts a purge takes out, also where the owner had repeated them: not what it keeps, nor the card as it is, nor a fact that was brought back.
 fn gone(told: &BTreeMap<Told, EditId>, before: &[Edit], purge: &Edit) -> BTreeMap<Told, EditId> {
     let mut kept: BTreeSet<Told> = BTreeSet::new();
     for change in &purge.changes {
@@ -190,8 +205,23 @@ fn gone(told: &BTreeMap<Told, EditId>, before: &[Edit], purge: &Edit) -> BTreeMa
             _ => {}
         }
     }
-    let gone = told.iter().filter(|(told, _)| !kept.contains(*told));
-    gone.map(|(told, edit)| (told.clone(), *edit)).collect()
+    let mut gone = told.clone();
+    let said: BTreeMap<&str, EditId> = told
+        .iter()
+        .map(|((_, text), edit)| (text.as_str(), *edit))
+        .collect();
+    for edit in before.iter().filter(|edit| edit.by == By::Owner {}) {
+        for change in &edit.changes {
+            if let Some((text, by)) = change
+                .new_text()
+                .and_then(|text| Some((text, said.get(text)?)))
+            {
+                gone.insert((change.subject().to_owned(), text.to_owned()), *by);
+            }
+        }
+    }
+    gone.retain(|told, _| !kept.contains(told));
+    gone
 }
 
 /// Every text of a change, with what it is of.

@@ -137,6 +137,34 @@ fn the_same_words_of_somebody_else_stay() {
 }
 
 #[test]
+fn a_promoted_note_is_the_owners_and_stays_until_the_owner_takes_it_back() {
+    let mut bench = Bench::new();
+    let noted = bench.tool(1, &note("the quince is ripe"));
+    let index = usize::try_from(noted.0 - 1).unwrap();
+    // Promoting needs a note that is held back.
+    let mut edits = bench.memory.edits().to_vec();
+    edits[index].label = Label::UNLABELLED;
+    bench.memory = Memory::of(edits).unwrap();
+    let promote = |bench: &mut Bench| {
+        let refuser = Refuser::new(&[]);
+        let rules = Rules::default();
+        let edit = crate::review::promote(&bench.memory, "n1", &rules, &refuser, AT).unwrap();
+        bench.make(edit)
+    };
+    let promoted = promote(&mut bench);
+    bench.undo(promoted).unwrap();
+    let promoted = promote(&mut bench);
+    let kept = bench.purge(1);
+    assert!(bench.holds("the quince is ripe"));
+    let own = format!("n{}", promoted.0);
+    let keeps = |change: &Change| matches!(change, Change::Kept { entry, .. } if *entry == own);
+    assert!(kept.changes.iter().any(keeps), "{kept:?}");
+    // The first promotion's copy stands nowhere any more.
+    let first = &bench.memory.edits()[1].changes;
+    assert!(!format!("{first:?}").contains("quince"), "{first:?}");
+}
+
+#[test]
 fn nothing_purged_comes_back_by_an_undo_or_a_redo() {
     let mut bench = Bench::new();
     let noted = bench.tool(1, &note("gone note"));

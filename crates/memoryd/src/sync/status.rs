@@ -147,7 +147,8 @@ fn wait(outbox: &Outbox, role: Role) -> Option<Wait> {
         },
         since: outage.since.to_string(),
         tries: outage.tries,
-        next: Some(outage.next.to_string()),
+        // Before that time: it is tried at once.
+        next: Some(outage.next.max(outage.since).to_string()),
         runbook: entry.anchor().into(),
     };
     let honcho = [&space.outage, &space.messages, &space.conclusions]
@@ -272,18 +273,23 @@ pub fn why(outbox: &Outbox, item: &ItemId, mut facts: Vec<(String, String)>) -> 
 
 /// The item that deleted or retracted, at Honcho, what this step made there, or the session it stood in.
 fn taken_back(outbox: &Outbox, made: &StepRef) -> Option<ItemId> {
-    let place = outbox.ledger().place(made);
+    let ledger = outbox.ledger();
+    let place = ledger.place(made)?;
     let takes = |(step, state): &(StepRef, &StepState)| {
-        let takes = match outbox.ledger().step(step) {
+        let this = match ledger.step(step) {
             Some(Step::Unconclude { of } | Step::Retract { of }) => of == made,
-            Some(Step::DeleteSession { role, session }) => place.as_ref().is_some_and(|place| {
-                place.role == *role && place.session == *session && step != made
-            }),
+            Some(Step::DeleteSession { role, session }) => {
+                *role == place.role && *session == place.session && step.item != made.item
+            }
             _ => false,
         };
-        takes && matches!(state, StepState::Sent { .. })
+        this && matches!(state, StepState::Sent { .. })
     };
-    let mut steps = outbox.ledger().entries().flat_map(steps);
+    // What takes it back was decided after it.
+    let later = ledger
+        .entries()
+        .skip_while(|entry| entry.decided.item != made.item);
+    let mut steps = later.flat_map(steps);
     steps.find(takes).map(|(step, _)| step.item)
 }
 

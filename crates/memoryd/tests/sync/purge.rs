@@ -140,6 +140,35 @@ fn a_purged_session_is_gone_in_every_workspace_and_what_is_kept_is_the_owners() 
 }
 
 #[test]
+fn after_a_purge_nothing_says_that_its_texts_are_still_somewhere() {
+    let world = World::new();
+    let id = session(1);
+    world.turn(&id, 1);
+    world.settle();
+    world.broker_says(&id, UNTRUSTED);
+    world.turn(&id, 2);
+    world.tool(&id, Label::UNLABELLED, &note("The letter says hello."));
+    let promote = Request::MemoryPromote {
+        note: "n1".into(),
+        confirm: true,
+    };
+    world.control(&promote);
+    world.settle();
+    let (_, lines) = asked(&world, &id, false);
+    let stays = "keeps n2: The letter says hello.";
+    assert!(lines.iter().any(|line| line == stays), "{lines:?}");
+    world.purge_log(&id);
+    assert!(asked(&world, &id, true).0);
+    world.settle();
+    let Reply::Review { held, .. } = world.control(&Request::MemoryReview {}) else {
+        panic!("no review");
+    };
+    assert!(held.is_empty(), "{held:?}");
+    let state = &world.why(&format!("{id}/1")).steps[0].state;
+    assert_eq!(state, "sent, then taken back by e3");
+}
+
+#[test]
 fn an_empty_log_alone_purges_the_rest() {
     let mut world = World::new();
     let id = session(1);
