@@ -443,21 +443,12 @@ impl World {
                 text,
             }],
             6 => {
-                // Its own: an undo would have brokerd asked about the session that replaced it.
-                // FIXME: it should be asked about the one whose words come back.
-                let entries = self.memory.contents().entries(About::User);
-                let own: Vec<_> = entries
-                    .iter()
-                    .filter(|entry| {
-                        let from = self.session_of_text(&entry.text);
-                        from.as_ref() == Some(&self.sessions[at].id)
-                    })
-                    .cloned()
-                    .collect();
-                if own.is_empty() {
+                // Of whatever session: an undo brings back that one's words.
+                let entries = self.memory.contents().entries(About::User).to_vec();
+                if entries.is_empty() {
                     return;
                 }
-                let found = self.random.pick(&own);
+                let found = self.random.pick(&entries).clone();
                 vec![Change::Replaced {
                     about: About::User,
                     entry: found.id.clone(),
@@ -849,7 +840,7 @@ impl World {
                 .session()
                 .and_then(|id| self.sessions.iter().find(|session| session.id == *id))
                 .map(|session| session.source);
-            let brief = texts::edit_brief(&self.config, &self.refuser, edit, source);
+            let brief = texts::edit_brief(&self.config, &self.refuser, edit, &self.edits, source);
             outbox.edit_made(edit.clone(), brief);
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use bxwire::{ItemId, SessionId, Speaker, links::memory_tools::About};
+use bxwire::{EditId, ItemId, SessionId, Speaker, links::memory_tools::About};
 
 use super::{
     config::{HonchoConfig, Role},
@@ -18,12 +18,14 @@ use crate::{
 use bxcore::clock::Millis;
 
 /// What the shell knows of an edit besides the edit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditBrief {
     /// A secret rule matches one of its texts.
     pub secret_text: bool,
     /// It was made in a turn of an excluded source.
     pub excluded: bool,
+    /// Of an undo: which edit first wrote the words that a change, by its place, brings back.
+    pub authors: Vec<(usize, EditId)>,
 }
 
 /// The lines that decide an edit: what it cancels of others, then the decision.
@@ -32,7 +34,7 @@ pub fn decide_edit(
     config: &HonchoConfig,
     ledger: &Ledger,
     edit: &Edit,
-    brief: EditBrief,
+    brief: &EditBrief,
     now: Millis,
 ) -> Vec<Line> {
     let speaker = match &edit.by {
@@ -53,7 +55,9 @@ pub fn decide_edit(
     let mut mirror = Mirror {
         config,
         ledger,
+        brief,
         redo: edit.undoes.is_some(),
+        own: edit.by.session(),
         from: edit.by.session().cloned(),
         decision,
         deleted: BTreeSet::new(),
@@ -137,8 +141,11 @@ fn place_of(
 struct Mirror<'a> {
     config: &'a HonchoConfig,
     ledger: &'a Ledger,
+    brief: &'a EditBrief,
     /// The edit undoes another: what it writes anew goes where it was, never anywhere cleaner.
     redo: bool,
+    /// The session it was made in.
+    own: Option<&'a SessionId>,
     /// The session it was made in, or whose words it brings back: brokerd is asked about that one before a send.
     from: Option<SessionId>,
     decision: Decision,
@@ -204,6 +211,7 @@ impl Mirror<'_> {
                     peer: self.config.owner.clone(),
                     slot: slot.into(),
                     change,
+                    from: from.filter(|from| Some(*from) != self.own).cloned(),
                 });
             }
             Some(_) => {}
@@ -235,12 +243,15 @@ impl Mirror<'_> {
         }
     }
 
-    /// Deletes every place of a session. What waits to go there is cancelled.
+    /// Deletes every place of a session. What waits to go there, or failed to, is cancelled.
     fn purge(&mut self, session: &SessionId) {
         for place in self.ledger.places(session) {
             let waiting = |step: &StepRef| self.ledger.state(step) == Some(&StepState::Waiting);
             let open = self.ledger.open_at(place).map(|(_, step)| step);
             self.cancels.extend(open.filter(waiting));
+            let there = |step: &&StepRef| self.ledger.place(step).as_ref() == Some(place);
+            self.cancels
+                .extend(self.ledger.failed().filter(there).cloned());
             self.steps.push(Step::DeleteSession {
                 role: place.role,
                 session: place.session.clone(),
@@ -280,9 +291,12 @@ impl Mirror<'_> {
             Decision::Untrusted => Some(Role::Fleet),
             Decision::Skip(_) | Decision::Wait(_) => None,
         };
-        let decided = match decided {
-            Some(role) if self.redo => self.as_before(slot, role),
-            other => other,
+        let (decided, from) = match decided {
+            Some(role) if self.redo => match self.as_before(slot, change, role) {
+                Some((role, from)) => (Some(role), from),
+                None => (None, None),
+            },
+            other => (other, None),
         };
         let role = match (decided, about) {
             // Identity and facts come from clean sessions alone; a label that says otherwise keeps it here.
@@ -290,6 +304,7 @@ impl Mirror<'_> {
             (_, Some(_)) => None,
             (role, None) => role,
         };
+        let from = from.filter(|from| Some(from) != self.own);
         match role {
             Some(Role::Trusted) => self.steps.push(Step::Conclude {
                 peer: match about {
@@ -298,26 +313,58 @@ impl Mirror<'_> {
                 },
                 slot: slot.into(),
                 change,
+                from,
             }),
             Some(Role::Fleet | Role::Untrusted) => self.steps.push(Step::Note {
                 slot: slot.into(),
                 change,
+                from,
             }),
             None => {}
         }
     }
 
-    /// Where something is written again: nowhere cleaner than it ever was to go, and not at all when it was never
-    /// to go anywhere, or was withdrawn.
-    fn as_before(&mut self, slot: &str, role: Role) -> Option<Role> {
-        let maker = self.ledger.maker(slot)?.clone();
-        if matches!(self.ledger.state(&maker), Some(StepState::Withdrawn)) {
+    /// Where something is written again, and whose words it is: nowhere cleaner than those very words were to go, and
+    /// not at all when they were never to go anywhere, or were withdrawn.
+    fn as_before(
+        &mut self,
+        slot: &str,
+        change: usize,
+        role: Role,
+    ) -> Option<(Role, Option<SessionId>)> {
+        let last = self.ledger.maker(slot)?.clone();
+        let of_change = |(at, _): &&(usize, EditId)| *at == change;
+        let maker = match self.brief.authors.iter().find(of_change) {
+            Some((_, author)) => self.maker_in(*author, slot)?,
+            None => last.clone(),
+        };
+        let from_of = |step: &StepRef| {
+            let entry = self.ledger.entry(&step.item)?;
+            let own = match entry.decided.steps.get(step.step)? {
+                Step::Conclude { from, .. } | Step::Note { from, .. } => from.clone(),
+                _ => None,
+            };
+            own.or_else(|| entry.decided.from.clone())
+        };
+        let from = from_of(&maker);
+        let withdrawn =
+            |step: &StepRef| matches!(self.ledger.state(step), Some(StepState::Withdrawn));
+        if withdrawn(&maker) || (withdrawn(&last) && from_of(&last) == from) {
             return None;
         }
         let was = self.ledger.place(&maker)?.role;
-        let from = self.ledger.entry(&maker.item)?.decided.from.clone();
-        self.from = self.from.take().or(from);
-        Some(was.max(role))
+        self.from = self.from.take().or_else(|| from.clone());
+        Some((was.max(role), from))
+    }
+
+    /// The step of an edit that wrote an entry or note.
+    fn maker_in(&self, edit: EditId, slot: &str) -> Option<StepRef> {
+        let item = ItemId::Edit(edit);
+        let steps = &self.ledger.entry(&item)?.decided.steps;
+        let step = steps.iter().position(|step| {
+            matches!(step, Step::Conclude { slot: of, .. } | Step::Note { slot: of, .. } if of == slot)
+        })?;
+        Some(StepRef { item, step })
     }
 
     /// Takes back what Honcho holds of an entry or note, or will hold.
@@ -331,18 +378,18 @@ impl Mirror<'_> {
             _ => return,
         };
         match self.ledger.state(&of) {
-            Some(StepState::Waiting) => self.cancels.push(of),
+            // Nor is one that failed to be tried again.
+            Some(StepState::Waiting | StepState::Failed { .. }) => self.cancels.push(of),
             Some(StepState::Trying(_) | StepState::Sent { .. }) => self.steps.push(step),
             // Honcho never held it.
-            Some(StepState::Failed { .. } | StepState::Withdrawn | StepState::Cancelled) | None => {
-            }
+            Some(StepState::Withdrawn | StepState::Cancelled) | None => {}
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use bxwire::{EditId, Label, SessionId};
+    use bxwire::{Label, SessionId};
 
     use super::*;
     use crate::{
@@ -353,6 +400,7 @@ mod tests {
     const BRIEF: EditBrief = EditBrief {
         secret_text: false,
         excluded: false,
+        authors: Vec::new(),
     };
 
     struct Bench {
@@ -398,7 +446,7 @@ mod tests {
 
         /// Decides an edit and gives its steps.
         fn decide(&mut self, edit: &Edit) -> Decided {
-            let lines = decide_edit(&self.config, &self.ledger, edit, BRIEF, Millis(1));
+            let lines = decide_edit(&self.config, &self.ledger, edit, &BRIEF, Millis(1));
             for line in &lines {
                 self.ledger.apply(line).unwrap();
             }
@@ -465,6 +513,7 @@ mod tests {
             peer: peer.into(),
             slot: slot.into(),
             change,
+            from: None,
         }
     }
 
@@ -531,6 +580,7 @@ mod tests {
         let want = Step::Note {
             slot: "n2".into(),
             change: 0,
+            from: None,
         };
         assert_eq!(untrusted.steps, [want]);
         assert!(untrusted.session.unwrap().speakers.is_empty());
@@ -684,6 +734,80 @@ mod tests {
     }
 
     #[test]
+    fn an_undo_brings_back_words_as_their_own_sessions() {
+        let other: SessionId = "20260131-zzzzzzzzzzzz".parse().unwrap();
+        let replaced = Change::Replaced {
+            about: About::User,
+            entry: "u1".into(),
+            before: "t".into(),
+            after: "s".into(),
+        };
+        let replaced_elsewhere = |bench: &mut Bench| {
+            let mut edit = bench.edit(CLEAN, None, vec![replaced.clone()]);
+            edit.by = By::Session {
+                session: other.clone(),
+                turn: 1,
+                speaker: "local/owner".parse().ok(),
+            };
+            bench.decide(&edit);
+        };
+        let undo = |bench: &mut Bench| {
+            let mut undo = bench.edit(CLEAN, Some(2), vec![replaced.reversed()]);
+            undo.by = By::Owner {};
+            let brief = EditBrief {
+                authors: vec![(0, EditId(1))],
+                ..BRIEF
+            };
+            let lines = decide_edit(&bench.config, &bench.ledger, &undo, &brief, Millis(1));
+            match lines.last() {
+                Some(Line::Decided(decided)) => decided.clone(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let wrote = |decided: &Decided| {
+            let from = |step: &Step| match step {
+                Step::Conclude { from, .. } => Some(from.clone()),
+                _ => None,
+            };
+            decided.steps.iter().find_map(from)
+        };
+        let mut bench = Bench::new();
+        bench.make(CLEAN, None, vec![added("u1")]);
+        bench.sent(1);
+        replaced_elsewhere(&mut bench);
+        bench.sent(2);
+        assert_eq!(wrote(&undo(&mut bench)), Some(Some(session())));
+        // Words that were withdrawn stay here, whoever replaced them since.
+        let mut bench = Bench::new();
+        bench.make(CLEAN, None, vec![added("u1")]);
+        let withdrawn = Line::Withdrawn {
+            at: Millis(1),
+            step: of(1),
+        };
+        bench.ledger.apply(&withdrawn).unwrap();
+        replaced_elsewhere(&mut bench);
+        bench.sent(2);
+        assert_eq!(wrote(&undo(&mut bench)), None);
+    }
+
+    #[test]
+    fn an_undo_of_what_failed_cancels_it() {
+        let mut bench = Bench::new();
+        bench.make(CLEAN, None, vec![added("u1")]);
+        let failed = Line::Failed {
+            at: Millis(2),
+            step: of(1),
+            kind: "refused".into(),
+            status: Some(422),
+        };
+        bench.ledger.apply(&failed).unwrap();
+        let undo = bench.make(CLEAN, Some(1), vec![added("u1").reversed()]);
+        assert_eq!(undo.skip, Some(SkipReason::NothingToSend));
+        assert_eq!(bench.ledger.state(&of(1)), Some(&StepState::Cancelled));
+        assert_eq!(bench.ledger.failed().count(), 0);
+    }
+
+    #[test]
     fn an_undo_of_what_is_in_doubt_waits_behind_it() {
         let mut bench = Bench::new();
         bench.make(CLEAN, None, vec![added("u1")]);
@@ -709,6 +833,7 @@ mod tests {
         let want = Step::Note {
             slot: "n1".into(),
             change: 0,
+            from: None,
         };
         assert_eq!(redo.steps, [want]);
         // What was withdrawn or excluded is not sent by way of undo and redo either.

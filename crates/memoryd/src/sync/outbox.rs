@@ -148,6 +148,8 @@ struct Trouble {
     cleared: bool,
     /// Looked up too late to know.
     unknowable: bool,
+    /// The owner wants it sent if a look does not find it, however late that is.
+    ordered: bool,
     /// Goes alone, since it was in a batch that was refused.
     alone: bool,
     server_errors: u32,
@@ -403,8 +405,17 @@ impl Outbox {
             .collect();
         let found = !steps.is_empty();
         for step in steps {
-            self.trouble.remove(&step);
-            self.write(vec![Line::Requeued { at: now, step }]);
+            if self.in_doubt(&step) {
+                // It may be there: what is found is not sent again, and an undo takes back what was found.
+                let trouble = Trouble {
+                    ordered: true,
+                    ..Trouble::default()
+                };
+                self.trouble.insert(step, trouble);
+            } else {
+                self.trouble.remove(&step);
+                self.write(vec![Line::Requeued { at: now, step }]);
+            }
         }
         found
     }
@@ -414,7 +425,7 @@ impl Outbox {
     pub fn next(&mut self, now: Millis) -> Task {
         if self.writing.is_none() && self.job.is_none() {
             if let Some((edit, brief)) = self.edits.front() {
-                let lines = mirror::decide_edit(&self.config, &self.ledger, edit, *brief, now);
+                let lines = mirror::decide_edit(&self.config, &self.ledger, edit, brief, now);
                 self.write(lines);
             } else if self.decide_without_broker(now) {
             } else if let Some(session) = self.due_session(now) {

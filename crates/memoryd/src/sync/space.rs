@@ -100,6 +100,10 @@ impl Space {
         self.made.insert(made);
     }
 
+    pub fn unmade(&mut self, made: &Made) {
+        self.made.remove(made);
+    }
+
     /// Honcho may have been wiped: everything is made sure of again.
     pub fn forget(&mut self) {
         self.made.clear();

@@ -62,13 +62,14 @@ pub fn turn_brief(
     }
 }
 
-/// What deciding needs to know of an edit. `source` is the client or channel its turn came through: `None` for
+/// What deciding needs to know of an edit, `edits` being the journal up to it. `source` is the client or channel its turn came through: `None` for
 /// the owner's own, or when nobody knows.
 #[must_use]
 pub fn edit_brief(
     config: &HonchoConfig,
     refuser: &Refuser,
     edit: &Edit,
+    edits: &[Edit],
     source: Option<&str>,
 ) -> EditBrief {
     let excluded = match &edit.by {
@@ -85,7 +86,30 @@ pub fn edit_brief(
     EditBrief {
         secret_text: edit.changes.iter().any(is_secret),
         excluded,
+        authors: authors(edit, edits),
     }
+}
+
+/// Of an undo, which edit first wrote the words that each change brings back; of any other edit, nothing.
+fn authors(edit: &Edit, edits: &[Edit]) -> Vec<(usize, EditId)> {
+    if edit.undoes.is_none() {
+        return Vec::new();
+    }
+    let earlier = |text: &str, change: &Change| {
+        let wrote = |of: &&Edit| {
+            let mut changes = of.changes.iter();
+            changes
+                .any(|other| other.subject() == change.subject() && other.new_text() == Some(text))
+        };
+        let mut before = edits
+            .iter()
+            .filter(|of| of.id < edit.id && of.undoes.is_none());
+        before.rfind(wrote).map(|of| of.id)
+    };
+    let changes = edit.changes.iter().enumerate();
+    changes
+        .filter_map(|(at, change)| Some((at, earlier(change.new_text()?, change)?)))
+        .collect()
 }
 
 /// The texts of steps, each screened once more.

@@ -447,12 +447,15 @@ impl Worker {
                 }
                 By::Session { .. } | By::Owner {} => None,
             };
-            let brief = texts::edit_brief(
-                self.outbox.config(),
-                &self.refuser,
-                &edit,
-                source.as_deref(),
-            );
+            let brief = self.store.with(|memory| {
+                texts::edit_brief(
+                    self.outbox.config(),
+                    &self.refuser,
+                    &edit,
+                    memory.edits(),
+                    source.as_deref(),
+                )
+            });
             self.outbox.edit_made(edit, brief);
         }
     }

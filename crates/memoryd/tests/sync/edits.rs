@@ -1,6 +1,7 @@
 //! The table of what becomes of a memory write, row for row, as Honcho sees it.
 
-use bxwire::{Class, Label, Trust};
+use bxwire::{Class, EditId, Label, Trust, links::control::SyncAction};
+use honcho_local::{Fault, Rule};
 
 use crate::world::{UNTRUSTED, World, session};
 
@@ -153,4 +154,118 @@ fn a_fleet_that_was_there_and_derives_is_repaired_before_anything_is_written() {
         world.dump("fleet")["configuration"]["dream"]["enabled"],
         false
     );
+}
+
+/// Refuses the next writes of this kind, for good.
+fn refuse(world: &World, method: &str, path: &str, status: u16) {
+    let refused = Fault::Status {
+        status,
+        retry_after: None,
+        commit: false,
+    };
+    let rule = Rule::new(refused).on(method, path).times(1);
+    world.honcho().controls().add(rule);
+}
+
+#[test]
+fn an_undone_edit_that_had_failed_is_not_sent_by_a_retry() {
+    let world = World::new();
+    refuse(&world, "POST", "*/conclusions", 422);
+    let failed = world.tool(&session(1), CLEAN, &add("The bike is blue."));
+    assert_eq!(world.settle().failed.len(), 1);
+    world.undo(failed);
+    world.decided();
+    world.until("nothing failed", |sync| sync.failed.is_empty());
+    world.sync(SyncAction::RetryAll {});
+    world.settle();
+    let state = &world.why(&failed.to_string()).steps[0].state;
+    assert_eq!(state, "cancelled before it was sent");
+    assert!(world.conclusions(TRUSTED).is_empty());
+    // A redo sends it, once.
+    let undo = EditId(failed.0 + 1);
+    world.undo(undo);
+    world.settle();
+    assert_eq!(world.conclusions(TRUSTED), ["owner: The bike is blue."]);
+}
+
+#[test]
+fn an_undone_note_that_had_failed_does_not_reach_the_fleet_by_a_retry() {
+    let world = World::new();
+    world.broker_says(&session(1), UNTRUSTED);
+    refuse(&world, "POST", "*/messages", 422);
+    let failed = world.tool(
+        &session(1),
+        Label::UNLABELLED,
+        &note("The letter says hello."),
+    );
+    assert_eq!(world.settle().failed.len(), 1);
+    world.undo(failed);
+    world.decided();
+    world.sync(SyncAction::RetryAll {});
+    world.settle();
+    assert!(world.messages("fleet").is_empty());
+}
+
+#[test]
+fn a_fleet_that_somebody_turned_on_is_turned_off_before_the_next_note() {
+    let world = World::new();
+    world.broker_says(&session(1), UNTRUSTED);
+    world.tool(
+        &session(1),
+        Label::UNLABELLED,
+        &note("The letter says hello."),
+    );
+    world.settle();
+    let on = serde_json::json!({"configuration": {"reasoning": {"enabled": true}}});
+    let url = format!("{}/v3/workspaces/fleet", world.honcho().url());
+    ureq::put(&url)
+        .content_type("application/json")
+        .send(on.to_string())
+        .unwrap();
+    assert_eq!(
+        world.dump("fleet")["configuration"]["reasoning"]["enabled"],
+        true
+    );
+    world.tool(&session(1), Label::UNLABELLED, &note("It says more."));
+    world.settle();
+    assert_eq!(world.messages("fleet").len(), 2);
+    assert_eq!(
+        world.dump("fleet")["configuration"]["reasoning"]["enabled"],
+        false
+    );
+}
+
+#[test]
+fn a_key_that_may_not_change_the_fleet_is_no_wrong_key() {
+    let world = World::new();
+    let url = format!("{}/v3/workspaces/fleet/peers", world.honcho().url());
+    ureq::post(&url)
+        .content_type("application/json")
+        .send(r#"{"id":"somebody"}"#)
+        .unwrap();
+    let refused = Fault::Status {
+        status: 403,
+        retry_after: None,
+        commit: false,
+    };
+    let rule = Rule::new(refused).on("PUT", "*/workspaces/fleet");
+    world.honcho().controls().add(rule);
+    world.broker_says(&session(1), UNTRUSTED);
+    world.tool(
+        &session(1),
+        Label::UNLABELLED,
+        &note("The letter says hello."),
+    );
+    let sync = world.until("a wait", |sync| {
+        sync.workspaces
+            .iter()
+            .any(|workspace| workspace.wait.is_some())
+    });
+    let waits = sync
+        .workspaces
+        .iter()
+        .filter_map(|workspace| workspace.wait.as_ref());
+    let entries: Vec<_> = waits.map(|wait| wait.runbook.as_str()).collect();
+    assert_eq!(entries, ["honcho-workspace-config"], "{sync:?}");
+    assert!(world.messages("fleet").is_empty());
 }

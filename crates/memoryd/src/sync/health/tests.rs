@@ -80,6 +80,7 @@ impl Sent {
             peer: "owner".into(),
             slot: format!("u{edit}"),
             change: 0,
+            from: None,
         };
         self.item(
             ItemId::Edit(bxwire::EditId(edit)),

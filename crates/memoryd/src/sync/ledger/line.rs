@@ -91,11 +91,19 @@ pub enum Step {
         peer: String,
         slot: String,
         change: usize,
+        /// Whose words an undo brings back, when they are not of the item's own session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<SessionId>,
     },
     /// Deletes what a step concluded.
     Unconclude { of: StepRef },
     /// A message in the fleet, from the agent.
-    Note { slot: String, change: usize },
+    Note {
+        slot: String,
+        change: usize,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<SessionId>,
+    },
     /// A message beside that one, taking it back.
     Retract { of: StepRef },
     /// Deletes a conclusion of Honcho's own about the owner.

@@ -37,9 +37,11 @@ impl Outbox {
                 }
                 self.space_mut(role).made(made);
             }
-            (Stage::Repair, Err(Failure::Refused { .. } | Failure::Gone { .. })) => {
-                self.misconfigured(role, now);
-            }
+            // A key that may write here and not change the workspace is not a wrong key.
+            (
+                Stage::Repair,
+                Err(Failure::Refused { .. } | Failure::Gone { .. } | Failure::KeyRefused { .. }),
+            ) => self.misconfigured(role, now),
             (Stage::Call(_), Ok(answer)) if sending.purpose == Purpose::LookUp => {
                 self.reached(role);
                 self.looked_up(&sending, answer, now);
@@ -129,6 +131,10 @@ impl Outbox {
             return;
         }
         self.worked(sending);
+        if sending.place.role == Role::Fleet {
+            // Others may change it at any time, and it must never derive: it is looked at before each write.
+            self.space_mut(Role::Fleet).unmade(&Made::Workspace);
+        }
         let mut ids = ids.into_iter();
         let steps = sending
             .steps
@@ -265,7 +271,10 @@ impl Outbox {
                 .unwrap_or(0)
         });
         let trouble = self.trouble.entry(step.clone()).or_default();
-        if conclusion && now.since(tried) > SyncLimits::ms(self.config.limits.doubt_ms_max) {
+        if conclusion
+            && !trouble.ordered
+            && now.since(tried) > SyncLimits::ms(self.config.limits.doubt_ms_max)
+        {
             trouble.unknowable = true;
             return None;
         }

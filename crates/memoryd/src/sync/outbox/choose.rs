@@ -250,10 +250,23 @@ impl Outbox {
     pub(super) fn before_load(&self, steps: &[StepRef]) -> Stage {
         let from = steps.first().and_then(|step| match self.ledger.step(step) {
             // A retraction repeats the note's words: they are the note's session's.
-            Some(Step::Retract { of }) => self.ledger.entry(&of.item)?.decided.from.clone(),
-            _ => self.ledger.entry(&step.item)?.decided.from.clone(),
+            Some(Step::Retract { of }) => self.whose(of),
+            _ => self.whose(step),
         });
         from.map_or(Stage::Load, Stage::LastLook)
+    }
+
+    /// The session whose words a step sends.
+    fn whose(&self, step: &StepRef) -> Option<SessionId> {
+        match self.ledger.step(step)? {
+            Step::Conclude {
+                from: Some(from), ..
+            }
+            | Step::Note {
+                from: Some(from), ..
+            } => Some(from.clone()),
+            _ => self.ledger.entry(&step.item)?.decided.from.clone(),
+        }
     }
 
     pub(super) fn missing(&self, place: &Place, steps: &[StepRef]) -> Option<Made> {

@@ -69,9 +69,10 @@ fn a_card_without_an_answer_is_waited_for_before_any_other_goes() {
     let brief = EditBrief {
         secret_text: false,
         excluded: false,
+        authors: Vec::new(),
     };
     for n in [1, 2] {
-        outbox.edit_made(carded(n), brief);
+        outbox.edit_made(carded(n), brief.clone());
     }
     let card = |task: Task| match task {
         Task::Call(request) => match *request {
@@ -114,6 +115,7 @@ fn a_card_that_honcho_never_takes_is_failed_once_others_go_through() {
     let brief = EditBrief {
         secret_text: false,
         excluded: false,
+        authors: Vec::new(),
     };
     outbox.edit_made(carded(1), brief);
     let error = Failure::Unknown {
