@@ -138,6 +138,13 @@ impl Handle {
         }
     }
 
+    /// What the worker says to a letter that asks; `None`: nothing, in time.
+    fn answered<T>(&self, letter: impl FnOnce(SyncSender<T>) -> Letter) -> Option<T> {
+        let (answer, answered) = sync_channel(1);
+        self.tell(letter(answer));
+        answered.recv_timeout(ANSWER_MS_MAX).ok()
+    }
+
     pub fn turn_ended(&self, session: &SessionId) {
         self.tell(Letter::Turn(session.clone()));
     }
@@ -188,9 +195,8 @@ impl Handle {
     }
 
     fn ask(&self, question: Question) -> control::Reply {
-        let (answer, answered) = sync_channel(1);
-        self.tell(Letter::Ask(question, answer));
-        answered.recv_timeout(ANSWER_MS_MAX).unwrap_or_else(|_| {
+        let reply = self.answered(|answer| Letter::Ask(question, answer));
+        reply.unwrap_or_else(|| {
             bxwire::Refused::new("busy", "the sync worker does not answer; try again")
                 .with_runbook(runbook::HONCHO_UNREACHABLE.anchor())
                 .into()
@@ -206,25 +212,19 @@ impl Handle {
     /// What a person should know.
     #[must_use]
     pub fn notices(&self) -> Vec<control::Notice> {
-        let (answer, answered) = sync_channel(1);
-        self.tell(Letter::Notices(answer));
-        answered.recv_timeout(ANSWER_MS_MAX).unwrap_or_default()
+        self.answered(Letter::Notices).unwrap_or_default()
     }
 
     /// The edit whose card is the last to be sent and was not yet; `None`: nobody says.
     #[must_use]
     pub fn card_open(&self) -> Option<Option<ItemId>> {
-        let (answer, answered) = sync_channel(1);
-        self.tell(Letter::Card(answer));
-        answered.recv_timeout(ANSWER_MS_MAX).ok()
+        self.answered(Letter::Card)
     }
 
     /// Whether the conclusion with this id of Honcho's is about to be deleted; `None`: nobody says.
     #[must_use]
     pub fn deletes(&self, id: &str) -> Option<bool> {
-        let (answer, answered) = sync_channel(1);
-        self.tell(Letter::Deletes(id.into(), answer));
-        answered.recv_timeout(ANSWER_MS_MAX).ok()
+        self.answered(|answer| Letter::Deletes(id.into(), answer))
     }
 
     /// Ends the thread; a request in flight is left, and the ledger says `sending`.

@@ -98,6 +98,8 @@ pub struct Ledger {
     items: Vec<ItemId>,
     /// Open steps of each place, in the order they were decided.
     open: BTreeMap<Place, BTreeSet<(u64, usize)>>,
+    /// The places that are to be deleted and were not yet.
+    doomed: BTreeSet<Place>,
     /// The last Honcho session of each Boxmaker session.
     sessions: HashMap<SessionId, HonchoSession>,
     /// Every place that a Boxmaker session has in Honcho, unless it was purged since.
@@ -193,11 +195,7 @@ impl Ledger {
                 step: index,
             };
             match step {
-                Step::Conclude { slot, .. } => {
-                    self.slots.insert(slot.clone(), this.clone());
-                    self.makers.insert(slot.clone(), this);
-                }
-                Step::Note { slot, .. } => {
+                Step::Conclude { slot, .. } | Step::Note { slot, .. } => {
                     self.slots.insert(slot.clone(), this.clone());
                     self.makers.insert(slot.clone(), this);
                 }
@@ -228,14 +226,14 @@ impl Ledger {
                 step,
             };
             if let Some(place) = self.place(&this) {
-                if let Some(from) = &decided.from
+                if decided.steps[step].deletes_place() {
+                    self.doomed.insert(place.clone());
+                } else if let Some(from) = &decided.from
                     && place.session.starts_with(from.as_str())
-                    && !matches!(decided.steps[step], Step::DeleteSession { .. })
+                    && !self.places(from).any(|known| *known == place)
                 {
-                    self.places
-                        .entry(from.clone())
-                        .or_default()
-                        .insert(place.clone());
+                    let places = self.places.entry(from.clone()).or_default();
+                    places.insert(place.clone());
                 }
                 let counts = self.counts.entry(place.role).or_default();
                 counts.decided += 1;
@@ -296,6 +294,15 @@ impl Ledger {
             self.failed.remove(step);
         }
         *known = state;
+        if self.step(step).is_some_and(Step::deletes_place) {
+            let goes =
+                |(_, step): (u64, StepRef)| self.step(&step).is_some_and(Step::deletes_place);
+            if self.open_at(&place).any(goes) {
+                self.doomed.insert(place);
+            } else {
+                self.doomed.remove(&place);
+            }
+        }
         Ok(())
     }
 

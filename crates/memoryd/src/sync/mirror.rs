@@ -274,10 +274,7 @@ impl Mirror<'_> {
         };
         match self.ledger.state(&of) {
             Some(StepState::Waiting | StepState::Trying(_) | StepState::Sent { .. }) => {
-                self.from = self
-                    .ledger
-                    .entry(&of.item)
-                    .and_then(|e| e.decided.from.clone());
+                self.from = self.ledger.whose(&of).cloned();
                 self.write(slot, change, Some(about));
             }
             Some(StepState::Failed { .. } | StepState::Withdrawn | StepState::Cancelled) | None => {
@@ -338,18 +335,10 @@ impl Mirror<'_> {
             Some((_, author)) => self.maker_in(*author, slot)?,
             None => last.clone(),
         };
-        let from_of = |step: &StepRef| {
-            let entry = self.ledger.entry(&step.item)?;
-            let own = match entry.decided.steps.get(step.step)? {
-                Step::Conclude { from, .. } | Step::Note { from, .. } => from.clone(),
-                _ => None,
-            };
-            own.or_else(|| entry.decided.from.clone())
-        };
-        let from = from_of(&maker);
+        let from = self.ledger.whose(&maker).cloned();
         let withdrawn =
             |step: &StepRef| matches!(self.ledger.state(step), Some(StepState::Withdrawn));
-        if withdrawn(&maker) || (withdrawn(&last) && from_of(&last) == from) {
+        if withdrawn(&maker) || (withdrawn(&last) && self.ledger.whose(&last) == from.as_ref()) {
             return None;
         }
         let was = self.ledger.place(&maker)?.role;

@@ -118,13 +118,22 @@ impl Step {
     /// Whether doing it twice is as good as once: it is tried again, and never looked up.
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
+        self.deletes() || matches!(self, Self::Card { .. })
+    }
+
+    /// Whether it makes something go that Honcho has.
+    #[must_use]
+    pub fn deletes(&self) -> bool {
         matches!(
             self,
-            Self::Unconclude { .. }
-                | Self::Forget { .. }
-                | Self::Card { .. }
-                | Self::DeleteSession { .. }
+            Self::Unconclude { .. } | Self::Forget { .. } | Self::DeleteSession { .. }
         )
+    }
+
+    /// Whether it makes a whole Honcho session go.
+    #[must_use]
+    pub fn deletes_place(&self) -> bool {
+        matches!(self, Self::DeleteSession { .. })
     }
 
     /// Whether programs that write no `decided2` do not know it.

@@ -45,6 +45,12 @@ impl Ledger {
         self.places.get(session).into_iter().flatten()
     }
 
+    /// Whether a place is to be deleted and was not yet.
+    #[must_use]
+    pub fn is_doomed(&self, place: &Place) -> bool {
+        self.doomed.contains(place)
+    }
+
     #[must_use]
     pub fn opened(&self) -> Option<Millis> {
         self.opened.as_ref().map(|(at, _)| *at)
@@ -73,6 +79,21 @@ impl Ledger {
     #[must_use]
     pub fn step(&self, step: &StepRef) -> Option<&Step> {
         self.entries.get(&step.item)?.decided.steps.get(step.step)
+    }
+
+    /// The session whose words a step sends.
+    #[must_use]
+    pub fn whose(&self, step: &StepRef) -> Option<&SessionId> {
+        let decided = &self.entry(&step.item)?.decided;
+        match decided.steps.get(step.step)? {
+            Step::Conclude {
+                from: Some(from), ..
+            }
+            | Step::Note {
+                from: Some(from), ..
+            } => Some(from),
+            _ => decided.from.as_ref(),
+        }
     }
 
     /// How many of a workspace's steps are what.

@@ -190,3 +190,39 @@ fn a_line_reads_back_and_a_newer_kind_is_newer() {
     ));
     assert!(matches!(parse("nonsense"), Err(BadLine::Corrupt(_))));
 }
+
+#[test]
+fn a_place_is_doomed_until_the_last_of_its_deletions_is_done() {
+    let mut ledger = opened();
+    let place = Place {
+        role: Role::Trusted,
+        session: "s".into(),
+    };
+    let deletion = |n| Decided {
+        steps: vec![Step::DeleteSession {
+            role: place.role,
+            session: place.session.clone(),
+        }],
+        ..turn(n)
+    };
+    for n in [1, 2] {
+        ledger.apply(&Line::Decided(deletion(n))).unwrap();
+    }
+    for n in [1, 2] {
+        assert!(ledger.is_doomed(&place));
+        let sent = Line::Sent {
+            at: Millis(2),
+            steps: vec![SentStep {
+                step: step(&deletion(n)),
+                ids: Vec::new(),
+                found: false,
+            }],
+        };
+        ledger.apply(&sent).unwrap();
+    }
+    assert!(!ledger.is_doomed(&place));
+    let step = step(&deletion(1));
+    let at = Millis(3);
+    ledger.apply(&Line::Requeued { at, step }).unwrap();
+    assert!(ledger.is_doomed(&place));
+}

@@ -152,9 +152,8 @@ impl Outbox {
 
     /// With a Honcho session goes whatever was on its way there before.
     fn deleted(&mut self, sending: &Sending, now: Millis) {
-        let deletes =
-            |step: &StepRef| matches!(self.ledger.step(step), Some(Step::DeleteSession { .. }));
-        let Some(delete) = sending.steps.iter().find(|step| deletes(step)) else {
+        let deletes = |step: &&StepRef| self.ledger.step(step).is_some_and(Step::deletes_place);
+        let Some(delete) = sending.steps.iter().find(deletes) else {
             return;
         };
         let before = self.ledger.open_at(&sending.place).map(|(_, step)| step);
@@ -304,12 +303,7 @@ impl Outbox {
             .first()
             .and_then(|step| self.ledger.step(step))
             .is_some_and(Step::is_idempotent);
-        let deletes = |step: &StepRef| {
-            matches!(
-                self.ledger.step(step),
-                Some(Step::Unconclude { .. } | Step::Forget { .. } | Step::DeleteSession { .. })
-            )
-        };
+        let deletes = |step: &StepRef| self.ledger.step(step).is_some_and(Step::deletes);
         let deletes = sending.steps.iter().all(deletes);
         let not_sent = Line::NotSent {
             at: now,

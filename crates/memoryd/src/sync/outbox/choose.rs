@@ -165,31 +165,24 @@ impl Outbox {
         place: &Place,
         now: Millis,
     ) -> Result<Option<(u64, Sending)>, Option<Millis>> {
-        let open: Vec<_> = self.ledger.open_at(place).collect();
-        let deletes =
-            |step: &StepRef| matches!(self.ledger.step(step), Some(Step::DeleteSession { .. }));
-        let Some(at) = open.iter().position(|(_, step)| deletes(step)) else {
+        if !self.ledger.is_doomed(place) {
             return Ok(None);
-        };
-        let space = &self.spaces[&place.role];
-        space.ready(Lane::Messages, now)?;
-        let free = open[..at]
-            .iter()
-            .filter_map(|(_, step)| self.held_until(step));
-        if let Some(free) = free.max().filter(|free| *free > now) {
-            return Err(Some(free));
         }
-        let (order, step) = open[at].clone();
-        let sending = Sending {
-            place: place.clone(),
-            steps: vec![step],
-            purpose: Purpose::Send,
-            stage: match space.probe {
-                true => Stage::Probe,
-                false => Stage::Load,
-            },
-        };
-        Ok(Some((order, sending)))
+        self.spaces[&place.role].ready(Lane::Messages, now)?;
+        let mut free: Option<Millis> = None;
+        for (order, step) in self.ledger.open_at(place) {
+            if self.ledger.step(&step).is_some_and(Step::deletes_place) {
+                return match free.filter(|free| *free > now) {
+                    Some(free) => Err(Some(free)),
+                    None => Ok(Some((
+                        order,
+                        self.sending(place, vec![step], Purpose::Send),
+                    ))),
+                };
+            }
+            free = free.max(self.held_until(&step));
+        }
+        Ok(None)
     }
 
     /// Until when the last try of a step may still be carried out; `None`: none may.
@@ -234,11 +227,8 @@ impl Outbox {
                     items: steps.iter().map(|step| step.item.clone()).collect(),
                 }));
             }
-            (Purpose::LookUp, _)
-            | (
-                _,
-                Some(Step::Unconclude { .. } | Step::Forget { .. } | Step::DeleteSession { .. }),
-            ) => return Stage::Load,
+            (Purpose::LookUp, _) => return Stage::Load,
+            (Purpose::Send, Some(step)) if step.deletes() => return Stage::Load,
             _ => {}
         }
         match self.missing(place, steps) {
@@ -250,23 +240,10 @@ impl Outbox {
     pub(super) fn before_load(&self, steps: &[StepRef]) -> Stage {
         let from = steps.first().and_then(|step| match self.ledger.step(step) {
             // A retraction repeats the note's words: they are the note's session's.
-            Some(Step::Retract { of }) => self.whose(of),
-            _ => self.whose(step),
+            Some(Step::Retract { of }) => self.ledger.whose(of),
+            _ => self.ledger.whose(step),
         });
-        from.map_or(Stage::Load, Stage::LastLook)
-    }
-
-    /// The session whose words a step sends.
-    fn whose(&self, step: &StepRef) -> Option<SessionId> {
-        match self.ledger.step(step)? {
-            Step::Conclude {
-                from: Some(from), ..
-            }
-            | Step::Note {
-                from: Some(from), ..
-            } => Some(from.clone()),
-            _ => self.ledger.entry(&step.item)?.decided.from.clone(),
-        }
+        from.cloned().map_or(Stage::Load, Stage::LastLook)
     }
 
     pub(super) fn missing(&self, place: &Place, steps: &[StepRef]) -> Option<Made> {
