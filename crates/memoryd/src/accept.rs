@@ -8,7 +8,7 @@ use bxwire::{EditId, Label, links::memory_tools::About};
 
 use crate::{
     denied::Denied,
-    edit::{By, Change, Edit, KeptLocal},
+    edit::{Change, Edit, KeptLocal},
     items::{self, Item},
     memory::{Contents, Memory, identity_file, letter, new_id},
     notes,
@@ -56,15 +56,9 @@ pub fn accept(
         ));
     }
     let edit = Edit {
-        id: taking.id,
-        at: at.into(),
-        by: By::Owner {},
-        what: "accept".into(),
-        changes: taking.changes,
-        undoes: None,
         label: taking.label,
         kept_local: taking.kept_local,
-        files: Vec::new(),
+        ..Edit::of_owner(taking.id, "accept", taking.changes, at)
     };
     rules.allow(memory, &edit)?;
     Ok((edit, taking.lines))

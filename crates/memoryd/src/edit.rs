@@ -1,7 +1,10 @@
 //! One edit of memory, as the journal holds it. What it did is a list of changes, so that an undo is the
 //! reversed list and Honcho's mirror needs no case for it. Values only.
 
-use bxwire::{EditId, Label, SessionId, Speaker, links::memory_tools::About};
+use bxwire::{
+    EditId, Label, SessionId, Speaker,
+    links::memory_tools::{About, Caller},
+};
 use serde::{Deserialize, Serialize};
 
 /// A journalled edit.
@@ -27,6 +30,45 @@ pub struct Edit {
     /// Each file it changes, with its hash before and after, so that a crash between this line and the file is
     /// told from a hand edit.
     pub files: Vec<FileChange>,
+}
+
+impl Edit {
+    /// One of the owner's: private and clean. The store fills in the files.
+    #[must_use]
+    pub fn of_owner(id: EditId, what: &str, changes: Vec<Change>, at: &str) -> Self {
+        Self {
+            id,
+            at: at.into(),
+            by: By::Owner {},
+            what: what.into(),
+            changes,
+            undoes: None,
+            label: Label::PRIVATE,
+            kept_local: None,
+            files: Vec::new(),
+        }
+    }
+
+    /// One that a tool call in a session makes.
+    #[must_use]
+    pub fn of_caller(
+        id: EditId,
+        caller: &Caller,
+        what: &str,
+        changes: Vec<Change>,
+        at: &str,
+    ) -> Self {
+        Self {
+            by: By::Session {
+                session: caller.session.clone(),
+                turn: caller.turn,
+                speaker: caller.speaker.clone(),
+            },
+            // What memory keeps is never public, whoever reads the session.
+            label: caller.label.join(Label::PRIVATE),
+            ..Self::of_owner(id, what, changes, at)
+        }
+    }
 }
 
 /// Who made it.

@@ -3,13 +3,13 @@
 
 use bxsanitize::Refuser;
 use bxwire::{
-    Class, EditId, Label, Speaker,
+    Class, EditId, Speaker,
     links::memory_tools::{About, Caller, Fate, FateKind, MemoryOp},
 };
 
 use crate::{
     denied::Denied,
-    edit::{By, Change, Edit, KeptLocal},
+    edit::{Change, Edit, KeptLocal},
     memory::{Contents, Entry, FACT_LETTER, Memory, is_fact, letter, new_id},
     screen::{Screened, clean, screen},
 };
@@ -167,20 +167,8 @@ pub fn plan(
         MemoryOp::Consolidate { entries } => ("consolidate", consolidate(contents, entries)?, None),
     };
     let edit = Edit {
-        id,
-        at: at.into(),
-        by: By::Session {
-            session: caller.session.clone(),
-            turn: caller.turn,
-            speaker: caller.speaker.clone(),
-        },
-        what: what.into(),
-        changes,
-        undoes: None,
-        // What memory keeps is never public, whoever reads the session.
-        label: caller.label.join(Label::PRIVATE),
         kept_local,
-        files: Vec::new(),
+        ..Edit::of_caller(id, caller, what, changes, at)
     };
     rules.allow(memory, &edit)?;
     Ok(edit)
@@ -238,23 +226,13 @@ pub fn conclude(
         return Err(Denied::Already(same.id.clone()));
     }
     let kept_local = screened.kept_local();
+    let noted = Change::Noted {
+        note: new_id(FACT_LETTER, id, 1),
+        text: screened.text,
+    };
     let edit = Edit {
-        id,
-        at: at.into(),
-        by: By::Session {
-            session: caller.session.clone(),
-            turn: caller.turn,
-            speaker: caller.speaker.clone(),
-        },
-        what: "conclude".into(),
-        changes: vec![Change::Noted {
-            note: new_id(FACT_LETTER, id, 1),
-            text: screened.text,
-        }],
-        undoes: None,
-        label: caller.label.join(Label::PRIVATE),
         kept_local,
-        files: Vec::new(),
+        ..Edit::of_caller(id, caller, "conclude", vec![noted], at)
     };
     rules.allow(memory, &edit)?;
     Ok(edit)

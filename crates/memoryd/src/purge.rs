@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bxwire::{EditId, Label, SessionId, links::memory_tools::About};
+use bxwire::{EditId, SessionId, links::memory_tools::About};
 
 use crate::{
     denied::Denied,
@@ -62,17 +62,7 @@ pub fn plan(memory: &Memory, session: &SessionId, at: &str) -> Result<Edit, Deni
             });
         }
     }
-    let edit = Edit {
-        id: memory.next_id(),
-        at: at.into(),
-        by: By::Owner {},
-        what: "purge".into(),
-        changes,
-        undoes: None,
-        label: Label::PRIVATE,
-        kept_local: None,
-        files: Vec::new(),
-    };
+    let edit = Edit::of_owner(memory.next_id(), "purge", changes, at);
     if memory.purged(session).is_some() && gone(&told, memory.edits(), &edit).is_empty() {
         return Err(Denied::Argument(
             "there is nothing of that session left to purge",

@@ -5,7 +5,7 @@ use bxwire::{Class, EditId, Label, Trust, links::control::HeldBack};
 
 use crate::{
     denied::Denied,
-    edit::{By, Change, Edit, KeptLocal},
+    edit::{Change, Edit, KeptLocal},
     memory::{FACT_LETTER, Memory, Note, is_fact, new_id},
     plan::Rules,
     screen::screen,
@@ -140,27 +140,21 @@ pub fn promote(
     let text = screen(&note.text, refuser)?.text;
     let id = memory.next_id();
     let letter = if is_fact(&note.id) { FACT_LETTER } else { 'n' };
+    let changes = vec![
+        Change::Unnoted {
+            note: note.id.clone(),
+            text: note.text.clone(),
+        },
+        Change::Noted {
+            note: new_id(letter, id, 1),
+            text,
+        },
+    ];
     let edit = Edit {
-        id,
-        at: at.into(),
-        by: By::Owner {},
-        what: "promote".into(),
-        changes: vec![
-            Change::Unnoted {
-                note: note.id.clone(),
-                text: note.text.clone(),
-            },
-            Change::Noted {
-                note: new_id(letter, id, 1),
-                text,
-            },
-        ],
-        undoes: None,
         // Trust is the owner's to give; what is secret stays so, and here.
         label: Label::new(note.label.class.max(Label::PRIVATE.class), Trust::Trusted),
-        // The owner has read it, and it is the owner who says so.
-        kept_local: None,
-        files: Vec::new(),
+        // The owner has read it, and it is the owner who says so: nothing else keeps it here.
+        ..Edit::of_owner(id, "promote", changes, at)
     };
     rules.allow(memory, &edit)?;
     Ok(edit)

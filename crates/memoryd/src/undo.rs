@@ -4,7 +4,7 @@ use bxwire::{EditId, Label, links::memory_tools::About};
 
 use crate::{
     denied::Denied,
-    edit::{By, Card, Change, Edit},
+    edit::{Card, Change, Edit},
     memory::{Contents, Memory, Misfit},
     plan::Rules,
     purge,
@@ -26,17 +26,13 @@ pub fn undo(memory: &Memory, target: EditId, rules: &Rules, at: &str) -> Result<
     if undone.changes.iter().any(not_kept) {
         return Err(Denied::NotKept(target));
     }
+    let changes = undone.changes.iter().rev().map(Change::reversed).collect();
     let edit = Edit {
-        id: memory.next_id(),
-        at: at.into(),
-        by: By::Owner {},
-        what: "undo".into(),
-        changes: undone.changes.iter().rev().map(Change::reversed).collect(),
         undoes: Some(target),
         // A redo of an untrusted or secret note brings back that note, so nothing is lowered here.
         label: undone.label.join(Label::PRIVATE),
         kept_local: undone.kept_local,
-        files: Vec::new(),
+        ..Edit::of_owner(memory.next_id(), "undo", changes, at)
     };
     if edit.changes.iter().any(purge::is_gone) {
         return Err(Denied::Purged(target));
@@ -106,17 +102,7 @@ pub fn forget(memory: &Memory, words: &str, at: &str) -> Result<Edit, Denied> {
         [] => return Err(Denied::NoMatch(ids(&all.iter().collect::<Vec<_>>()))),
         many => return Err(Denied::Ambiguous(ids(many))),
     };
-    Ok(Edit {
-        id: memory.next_id(),
-        at: at.into(),
-        by: By::Owner {},
-        what: "remove".into(),
-        changes,
-        undoes: None,
-        label: Label::PRIVATE,
-        kept_local: None,
-        files: Vec::new(),
-    })
+    Ok(Edit::of_owner(memory.next_id(), "remove", changes, at))
 }
 
 fn everything(contents: &Contents) -> Vec<(&str, &str)> {

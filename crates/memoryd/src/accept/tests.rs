@@ -1,7 +1,7 @@
 //! Hand edits of each kind, taken over and undone.
 
 use super::*;
-use crate::store::render;
+use crate::{edit::By, store::render};
 
 const AT: &str = "2026-02-01T10:00:00.000Z";
 

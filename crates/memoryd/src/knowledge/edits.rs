@@ -3,13 +3,13 @@
 
 use bxsanitize::{Outcome, Refuser};
 use bxwire::{
-    EditId, Label, SessionId,
+    EditId, SessionId,
     links::memory_tools::{About, Caller},
 };
 
 use crate::{
     denied::Denied,
-    edit::{By, Card, Change, Edit, KeptLocal},
+    edit::{Card, Change, Edit, KeptLocal},
     memory::{CARD_LETTER, Contents, FORGOTTEN_LETTER, Forgotten, Memory, is_fact, new_id},
     plan::{Rules, may_change_facts},
     screen::{clean, screen},
@@ -89,7 +89,7 @@ pub fn forget(
         },
         Target::Again(held) => honchos(contents, held, memory.next_id(), refuser)?,
     };
-    let edit = edit(memory, "forget", changes, None, caller, at);
+    let edit = Edit::of_caller(memory.next_id(), caller, "forget", changes, at);
     rules.allow(memory, &edit)?;
     Ok(edit)
 }
@@ -209,32 +209,10 @@ pub fn replace_card(
             from: Some(caller.session.clone()),
         },
     };
-    let edit = edit(memory, "profile", vec![change], kept_local, caller, at);
+    let edit = Edit {
+        kept_local,
+        ..Edit::of_caller(memory.next_id(), caller, "profile", vec![change], at)
+    };
     rules.allow(memory, &edit)?;
     Ok(edit)
-}
-
-fn edit(
-    memory: &Memory,
-    what: &str,
-    changes: Vec<Change>,
-    kept_local: Option<KeptLocal>,
-    caller: &Caller,
-    at: &str,
-) -> Edit {
-    Edit {
-        id: memory.next_id(),
-        at: at.into(),
-        by: By::Session {
-            session: caller.session.clone(),
-            turn: caller.turn,
-            speaker: caller.speaker.clone(),
-        },
-        what: what.into(),
-        changes,
-        undoes: None,
-        label: caller.label.join(Label::PRIVATE),
-        kept_local,
-        files: Vec::new(),
-    }
 }

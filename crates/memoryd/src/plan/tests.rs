@@ -1,6 +1,6 @@
 //! One row a rule of the `memory` tool.
 
-use bxwire::{Audience, EditId, SessionId, Trust};
+use bxwire::{Audience, EditId, Label, SessionId, Trust};
 
 use super::*;
 

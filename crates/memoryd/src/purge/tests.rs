@@ -1,6 +1,6 @@
 //! What a purge takes out and what it leaves, on edits as the planners make them.
 
-use bxwire::{Audience, Speaker, links::memory_tools::Caller};
+use bxwire::{Audience, Label, Speaker, links::memory_tools::Caller};
 
 use super::*;
 use crate::{

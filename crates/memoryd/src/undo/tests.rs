@@ -5,17 +5,8 @@ use super::*;
 const AT: &str = "2026-02-01T10:00:00.000Z";
 
 fn edit(n: u64, changes: Vec<Change>) -> Edit {
-    Edit {
-        id: EditId(n),
-        at: format!("2026-01-{n:02}T10:00:00.000Z"),
-        by: By::Owner {},
-        what: "add".into(),
-        changes,
-        undoes: None,
-        label: Label::PRIVATE,
-        kept_local: None,
-        files: Vec::new(),
-    }
+    let at = format!("2026-01-{n:02}T10:00:00.000Z");
+    Edit::of_owner(EditId(n), "add", changes, &at)
 }
 
 fn added(entry: &str, text: &str) -> Change {
