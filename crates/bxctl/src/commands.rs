@@ -119,9 +119,10 @@ pub enum Memory {
     /// Notes that are untrusted, flagged or may hold a key, turns that went to the untrusted workspace or nowhere, what
     /// was withdrawn or refused, and files changed by hand. Exit code 1 when there is anything.
     Review(Json),
-    /// Make a note your own: clean and private, whatever its session was; shows it and asks
+    /// Make a note your own: clean and private, or clean and secret; shows it and asks
     ///
-    /// It is an edit of yours that `undo` takes back. Turns are not promoted.
+    /// It is an edit of yours that `undo` takes back. A secret session's note becomes clean, stays secret and stays on
+    /// this machine. Turns are not promoted.
     Promote {
         /// The note as review shows it, for example n4, or the edit that wrote it
         #[arg(value_name = "NOTE|EDIT")]

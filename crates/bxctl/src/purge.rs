@@ -26,36 +26,35 @@ pub fn run(dirs: &Dirs, session: &SessionId, yes: bool) -> Result<Exit, Failure>
         confirm,
     };
     let question = format!("purge {session}? This cannot be undone.");
-    let exit = memory::shown_first(dirs, &request(false), &question, "purge", yes, || {
-        if yes {
-            // What memoryd would refuse is refused before anything is gone.
-            memory::changed(dirs, &request(false))?;
+    memory::shown_first(dirs, &request(false), &question, "purge", yes, || {
+        // What memoryd would refuse is refused before anything is gone.
+        let (_, lines) = memory::changed(dirs, &request(false))?;
+        if !lines.is_empty() {
+            // First: who asks again after the log is emptied may be told that nothing is left.
+            input::forget(dirs)?;
+            out::say("the lines typed in chats, which ↑ brings back, are forgotten too");
         }
-        empty_log(dirs, session, &request(false))?;
-        input::forget(dirs)?;
-        out::say("the lines typed in chats, which ↑ brings back, are forgotten too");
+        empty_log(dirs, session, &lines)?;
+        if lines.is_empty() {
+            return Ok((false, lines));
+        }
         memory::changed(dirs, &request(true)).inspect_err(|failure| {
             if matches!(failure, Failure::Unreachable { .. }) {
                 out::say("the log is emptied; memoryd does the rest when it is back");
             }
         })
-    })?;
-    Ok(exit)
+    })
 }
 
-/// Has loopd empty the session's log. A log that is not there holds nothing; memory may.
-fn empty_log(dirs: &Dirs, session: &SessionId, preview: &control::Request) -> Result<(), Failure> {
+/// Has loopd empty the session's log. A log that is not there holds nothing; memory may: `lines` say what of it goes.
+fn empty_log(dirs: &Dirs, session: &SessionId, lines: &[String]) -> Result<(), Failure> {
     let request = turns::Request::PurgeSession {
         session: session.clone(),
     };
     match link::loopd(dirs, &request) {
         Ok(TurnEvent::Done {}) => Ok(()),
         Ok(_) => Err(Failure::Answer { daemon: "loopd" }),
-        Err(failure) if is_unknown(&failure) => {
-            let (_, lines) = memory::changed(dirs, preview)?;
-            if lines.is_empty() {
-                return Err(failure);
-            }
+        Err(failure) if is_unknown(&failure) && !lines.is_empty() => {
             out::say("loopd has no log of it; what memory holds goes");
             Ok(())
         }

@@ -389,7 +389,11 @@ impl Service {
             });
         }
         match edit {
-            Ok(edit) => lines.extend(words::lines(&edit).into_iter().skip(1)),
+            Ok(edit) => {
+                lines.extend(words::lines(&edit).into_iter().skip(1));
+                let besides = |memory: &Memory| purge::besides(memory, session, &edit);
+                lines.extend(self.store.with(besides));
+            }
             Err(Denied::Argument(_)) => {}
             Err(denied) => return service::refused(&WriteError::Denied(denied)).into(),
         }

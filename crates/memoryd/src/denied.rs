@@ -124,8 +124,8 @@ pub enum Denied {
         now: String,
     },
     #[error(
-        "{0} cannot be undone: what it would bring back was purged; `/forget ID` in a chat takes out an entry or note \
-         that stands"
+        "{0} cannot be undone: what it would bring back was purged; an entry that should go too is taken out of its \
+         file by hand, and then `bxctl memory accept`"
     )]
     Purged(EditId),
     #[error("{0} cannot be taken over: it is not a plain text file of at most {1} bytes")]

@@ -199,10 +199,7 @@ impl Card {
     #[must_use]
     pub fn held(lines: Vec<String>, edits: &[Edit]) -> Self {
         let changes = edits.iter().rev().flat_map(|edit| &edit.changes);
-        let mut cards = changes.filter_map(|change| match change {
-            Change::Carded { after, .. } => Some(after),
-            _ => None,
-        });
+        let mut cards = changes.filter_map(Change::card_after);
         let known = cards.find(|card| card.lines == lines);
         let from = known.and_then(|card| card.from.clone());
         Self { lines, from }
@@ -285,6 +282,15 @@ impl Change {
         }
     }
 
+    /// The card that it leaves.
+    #[must_use]
+    pub fn card_after(&self) -> Option<&Card> {
+        match self {
+            Self::Carded { after, .. } => Some(after),
+            _ => None,
+        }
+    }
+
     /// The session that it purges.
     #[must_use]
     pub fn purges(&self) -> Option<&SessionId> {
@@ -292,6 +298,12 @@ impl Change {
             Self::Purged { session } => Some(session),
             _ => None,
         }
+    }
+
+    /// Whether all it does is put something in that was not there.
+    #[must_use]
+    pub fn puts_back(&self) -> bool {
+        matches!(self, Self::Added { .. } | Self::Noted { .. })
     }
 
     /// The text that it puts into memory; `None` for one that puts in nothing new.

@@ -29,8 +29,7 @@ pub fn plan(memory: &Memory, session: &SessionId, at: &str) -> Result<Edit, Deni
     }];
     let standing = |id: &str, text: &str| told.contains_key(&(id.to_owned(), text.to_owned()));
     for note in contents.notes() {
-        let own = note.by.session() == Some(session) || standing(&note.id, &note.text);
-        if own && note.moved.is_none() && !is_fact(&note.id) {
+        if note.by.session() == Some(session) && note.moved.is_none() && !is_fact(&note.id) {
             changes.push(Change::Unnoted {
                 note: note.id.clone(),
                 text: note.text.clone(),
@@ -69,6 +68,58 @@ pub fn plan(memory: &Memory, session: &SessionId, at: &str) -> Result<Edit, Deni
         ));
     }
     Ok(edit)
+}
+
+/// What a planned purge does besides its changes, in lines.
+#[must_use]
+pub fn besides(memory: &Memory, session: &SessionId, purge: &Edit) -> Vec<String> {
+    let (edits, contents) = (memory.edits(), memory.contents());
+    let told = told_in(edits, session);
+    let last = |of: &str| {
+        let is_of = |change: &Change| change.subject() == of;
+        edits.iter().rfind(|edit| edit.changes.iter().any(is_of))
+    };
+    let mut lines = Vec::new();
+    let carded = contents.carded().and_then(|edit| memory.edit(edit));
+    let changes = carded
+        .into_iter()
+        .flat_map(|edit| edit.changes.iter().rev());
+    let card = changes.filter_map(Change::card_after).next();
+    let of_it = |line: &String| told.contains_key(&(CARD.to_owned(), line.clone()));
+    if let (Some(edit), Some(card)) = (carded, card)
+        && card.lines.iter().any(of_it)
+    {
+        let (edit, card) = (edit.id, card.shown());
+        lines.push(format!(
+            "keeps the owner's card, which {edit} wrote: {card}"
+        ));
+    }
+    for (fact, known) in contents.forgotten() {
+        let Some(edit) =
+            last(fact).filter(|_| told.contains_key(&(fact.into(), known.text.clone())))
+        else {
+            continue;
+        };
+        lines.push(match known.back {
+            true => format!(
+                "keeps {fact}, which {} brought back: {}",
+                edit.id, known.text
+            ),
+            false => format!("ends the undo of {}, which forgot {fact}", edit.id),
+        });
+    }
+    let listed = |of: &str| purge.changes.iter().any(|change| change.subject() == of);
+    let forgot = |of: &str| contents.forgotten().any(|(fact, _)| fact == of);
+    let gone = gone(&told, edits, purge);
+    let others = gone.keys().filter(|(of, _)| !listed(of) && !forgot(of));
+    let texts: BTreeSet<_> = others.map(|(_, text)| text).collect();
+    if !texts.is_empty() {
+        lines.push(match texts.len() {
+            1 => "takes 1 text that stands no longer out of the journal".to_owned(),
+            count => format!("takes {count} texts that stand no longer out of the journal"),
+        });
+    }
+    lines
 }
 
 /// The edits without the texts that purges took out; `None`: no text is left to take out. An edit keeps its number,
@@ -120,12 +171,17 @@ fn marker(edit: EditId) -> String {
     format!("[purged {edit}]")
 }
 
-/// Every text of a session that its edits put into memory, or that is known to be from it, with the first edit that
-/// has it.
+/// Every text of a session that its edits put into memory, that is known to be from it, or that an earlier purge of it
+/// kept, with the first edit that has it.
 fn told_in(edits: &[Edit], session: &SessionId) -> BTreeMap<Told, EditId> {
     let mut all = BTreeMap::new();
     for edit in edits {
         let own = edit.by.session() == Some(session);
+        let purges = edit
+            .changes
+            .iter()
+            .filter_map(Change::purges)
+            .any(|of| of == session);
         for change in &edit.changes {
             let told: Vec<Told> = match change {
                 Change::Forgot {
@@ -140,6 +196,7 @@ fn told_in(edits: &[Edit], session: &SessionId) -> BTreeMap<Told, EditId> {
                     .flat_map(|(card, _)| &card.lines)
                     .map(|line| (CARD.to_owned(), line.clone()))
                     .collect(),
+                Change::Kept { entry, text, .. } if purges => vec![(entry.clone(), text.clone())],
                 _ => change
                     .new_text()
                     .filter(|_| own)

@@ -1,5 +1,7 @@
 //! Taking an edit back, and the owner's `forget`. Called by the service for the owner only. Values only.
 
+use std::collections::BTreeSet;
+
 use bxwire::{EditId, Label, links::memory_tools::About};
 
 use crate::{
@@ -26,7 +28,15 @@ pub fn undo(memory: &Memory, target: EditId, rules: &Rules, at: &str) -> Result<
     if undone.changes.iter().any(not_kept) {
         return Err(Denied::NotKept(target));
     }
-    let changes = undone.changes.iter().rev().map(Change::reversed).collect();
+    let mut changes: Vec<_> = undone.changes.iter().rev().map(Change::reversed).collect();
+    // What was purged stays away; the rest is taken back without it.
+    let away = |change: &&Change| change.puts_back() && purge::is_gone(change);
+    let away = changes.iter().filter(away).map(Change::subject);
+    let away: BTreeSet<_> = away.map(str::to_owned).collect();
+    let stays = |change: &Change| !away.contains(change.subject());
+    if changes.iter().any(stays) {
+        changes.retain(stays);
+    }
     let edit = Edit {
         undoes: Some(target),
         // A redo of an untrusted or secret note brings back that note, so nothing is lowered here.

@@ -164,6 +164,51 @@ fn a_promoted_note_is_the_owners_and_stays_until_the_owner_takes_it_back() {
     assert!(!format!("{first:?}").contains("quince"), "{first:?}");
 }
 
+/// A note of a session that is held back, and the owner's promotion of it.
+fn promoted(bench: &mut Bench, of: u8, text: &str) -> EditId {
+    let noted = bench.tool(of, &note(text));
+    let mut edits = bench.memory.edits().to_vec();
+    edits.last_mut().unwrap().label = Label::UNLABELLED;
+    bench.memory = Memory::of(edits).unwrap();
+    let (refuser, rules, named) = (Refuser::new(&[]), Rules::default(), noted.to_string());
+    let edit = crate::review::promote(&bench.memory, &named, &rules, &refuser, AT).unwrap();
+    bench.make(edit)
+}
+
+#[test]
+fn a_promotion_is_undone_after_the_purge_and_goes_with_another() {
+    let mut bench = Bench::new();
+    let promoted = promoted(&mut bench, 1, "the quince is ripe");
+    bench.purge(1);
+    // Kept as the owner's, however often.
+    assert!(plan(&bench.memory, &session(1), AT).is_err());
+    let undone = bench.undo(promoted).unwrap();
+    assert_eq!(bench.memory.contents().notes(), []);
+    let redone = bench.undo(undone).unwrap();
+    assert_eq!(bench.memory.contents().notes().len(), 1);
+    assert!(plan(&bench.memory, &session(1), AT).is_err());
+    bench.undo(redone).unwrap();
+    assert!(bench.holds("the quince is ripe"));
+    let again = plan(&bench.memory, &session(1), AT).unwrap();
+    let besides = besides(&bench.memory, &session(1), &again);
+    let line = "takes 1 text that stands no longer out of the journal";
+    assert_eq!(besides, [line]);
+    bench.purge(1);
+    assert!(!bench.holds("the quince is ripe"));
+}
+
+#[test]
+fn an_entry_that_is_gone_whole_does_not_come_back_in_part() {
+    let mut bench = Bench::new();
+    bench.tool(1, &add("old words"));
+    let fates = r#"{"op":"consolidate","entries":[{"id":"u1","fate":"note"}]}"#;
+    bench.tool(2, fates);
+    let forgotten = undo::forget(&bench.memory, "u1", AT).unwrap();
+    let forgotten = bench.make(forgotten);
+    bench.purge(1);
+    assert_eq!(bench.undo(forgotten), Err(Denied::Purged(forgotten)));
+}
+
 #[test]
 fn nothing_purged_comes_back_by_an_undo_or_a_redo() {
     let mut bench = Bench::new();
@@ -239,6 +284,12 @@ fn a_forgotten_fact_of_the_session_goes_whoever_forgot_it_and_one_brought_back_s
     let back = made(&mut bench, 2, forgot("h2", "brought back", Some(1)));
     bench.undo(back).unwrap();
     made(&mut bench, 2, forgot("h3", "another's fact", Some(2)));
+    let planned = plan(&bench.memory, &session(1), AT).unwrap();
+    let want = [
+        "ends the undo of e1, which forgot h1",
+        "keeps h2, which e3 brought back: brought back",
+    ];
+    assert_eq!(besides(&bench.memory, &session(1), &planned), want);
     bench.purge(1);
     assert!(!bench.holds("gone fact"));
     assert!(bench.holds("brought back") && bench.holds("another's fact"));
@@ -264,6 +315,12 @@ fn an_older_card_of_the_session_goes_and_the_card_as_it_is_stays() {
         after: card("the line now", Some(1)),
     };
     let second = made(&mut bench, 1, second);
+    let planned = plan(&bench.memory, &session(1), AT).unwrap();
+    let want = [
+        "keeps the owner's card, which e2 wrote: the line now",
+        "takes 1 text that stands no longer out of the journal",
+    ];
+    assert_eq!(besides(&bench.memory, &session(1), &planned), want);
     bench.purge(1);
     assert!(!bench.holds("gone line"));
     assert!(bench.holds("the line now") && bench.holds("Honcho's own line"));

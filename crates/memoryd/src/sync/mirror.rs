@@ -200,9 +200,12 @@ impl Mirror<'_> {
         };
         let deletes = matches!(self.ledger.step(&last), Some(Step::Forget { .. }));
         match self.ledger.state(&last) {
-            Some(StepState::Waiting) if deletes => self.cancels.push(last),
-            // Cancelled: by a first try at deciding this very edit, whose line a crash took.
-            Some(StepState::Failed { .. } | StepState::Cancelled) if deletes => {}
+            // A retry of one that failed would delete what was brought back.
+            Some(StepState::Waiting | StepState::Failed { .. }) if deletes => {
+                self.cancels.push(last);
+            }
+            // By a first try at deciding this very edit, whose line a crash took.
+            Some(StepState::Cancelled) if deletes => {}
             Some(StepState::Withdrawn) | None => {}
             Some(_) if matches!(self.decision, Decision::Trusted(_)) => {
                 // They are that session's words, not the one's it was forgotten in.
@@ -273,11 +276,17 @@ impl Mirror<'_> {
             return;
         };
         match self.ledger.state(&of) {
-            Some(StepState::Waiting | StepState::Trying(_) | StepState::Sent { .. }) => {
+            Some(StepState::Withdrawn) | None => {}
+            // Cancelled: by a first try at deciding this very edit, whose line a crash took.
+            Some(
+                StepState::Waiting
+                | StepState::Trying(_)
+                | StepState::Sent { .. }
+                | StepState::Failed { .. }
+                | StepState::Cancelled,
+            ) => {
                 self.from = self.ledger.whose(&of).cloned();
                 self.write(slot, change, Some(about));
-            }
-            Some(StepState::Failed { .. } | StepState::Withdrawn | StepState::Cancelled) | None => {
             }
         }
     }

@@ -498,8 +498,12 @@ impl Worker {
                         if !self.outbox.retry(&item, now) {
                             return bxwire::Refused::new(
                                 "nothing-to-retry",
-                                format!("{item} has neither failed nor is it in doubt"),
+                                format!(
+                                    "{item} has neither failed nor is it in doubt; `bxctl memory why {item}` says \
+                                     where it is"
+                                ),
                             )
+                            .with_runbook(runbook::HONCHO_SEND_REFUSED.anchor())
                             .into();
                         }
                     }

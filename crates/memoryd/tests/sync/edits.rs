@@ -1,6 +1,9 @@
 //! The table of what becomes of a memory write, row for row, as Honcho sees it.
 
-use bxwire::{Class, EditId, Label, Trust, links::control::SyncAction};
+use bxwire::{
+    Class, EditId, ItemId, Label, Trust,
+    links::control::{Reply, Request, SyncAction},
+};
 use honcho_local::{Fault, Rule};
 
 use crate::world::{UNTRUSTED, World, session};
@@ -268,4 +271,20 @@ fn a_key_that_may_not_change_the_fleet_is_no_wrong_key() {
     let entries: Vec<_> = waits.map(|wait| wait.runbook.as_str()).collect();
     assert_eq!(entries, ["honcho-workspace-config"], "{sync:?}");
     assert!(world.messages("fleet").is_empty());
+}
+
+#[test]
+fn a_retry_of_what_did_not_fail_says_where_it_is() {
+    let world = World::new();
+    let made = world.tool(&session(1), CLEAN, &add("The bike is blue."));
+    world.settle();
+    let action = SyncAction::Retry {
+        item: ItemId::Edit(made),
+    };
+    let Reply::Refused(refused) = world.control(&Request::MemorySync { action }) else {
+        panic!("it was sent");
+    };
+    let names = format!("`bxctl memory why {made}`");
+    assert!(refused.message.contains(&names), "{refused:?}");
+    assert_eq!(refused.runbook.as_deref(), Some("honcho-send-refused"));
 }

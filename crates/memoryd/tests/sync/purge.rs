@@ -135,6 +135,13 @@ fn a_purged_session_is_gone_in_every_workspace_and_what_is_kept_is_the_owners() 
     };
     world.memory(&forget);
     world.until_conclusions("b-trusted", &[]);
+    // And then its words go with another purge, and none is left after that.
+    assert!(!is_nowhere(&world, "The bike is blue."));
+    let (_, lines) = asked(&world, &id, false);
+    let takes = "takes 1 text that stands no longer out of the journal";
+    assert_eq!(lines, [takes]);
+    assert!(asked(&world, &id, true).0);
+    assert!(is_nowhere(&world, "The bike is blue."));
     let (done, lines) = asked(&world, &id, false);
     assert_eq!((done, lines), (false, Vec::new()));
 }
@@ -206,6 +213,27 @@ fn what_waited_for_honcho_is_cancelled_and_never_sent() {
     );
     assert!(world.messages("b-trusted").is_empty());
     assert_eq!(world.conclusions("b-trusted"), ["owner: The bike is blue."]);
+}
+
+#[test]
+fn what_stays_is_written_again_also_when_honcho_had_refused_it() {
+    let world = World::new();
+    let id = session(1);
+    world.turn(&id, 1);
+    world.settle();
+    let refused = Fault::Status {
+        status: 422,
+        retry_after: None,
+        commit: false,
+    };
+    let rule = Rule::new(refused).on("POST", "*/conclusions").times(1);
+    world.honcho().controls().add(rule);
+    world.tool(&id, CLEAN, &add("The bike is blue."));
+    assert_eq!(world.settle().failed.len(), 1);
+    world.purge_log(&id);
+    assert!(asked(&world, &id, true).0);
+    assert!(world.settle().failed.is_empty());
+    world.until_conclusions("b-trusted", &["owner: The bike is blue."]);
 }
 
 #[test]

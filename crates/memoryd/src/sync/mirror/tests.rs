@@ -403,19 +403,22 @@ fn an_undo_brings_back_words_as_their_own_sessions() {
 
 #[test]
 fn an_undo_of_what_failed_cancels_it() {
-    let mut bench = Bench::new();
-    bench.make(CLEAN, None, vec![added("u1")]);
-    let failed = Line::Failed {
-        at: Millis(2),
-        step: of(1),
-        kind: "refused".into(),
-        status: Some(422),
-    };
-    bench.ledger.apply(&failed).unwrap();
-    let undo = bench.make(CLEAN, Some(1), vec![added("u1").reversed()]);
-    assert_eq!(undo.skip, Some(SkipReason::NothingToSend));
-    assert_eq!(bench.ledger.state(&of(1)), Some(&StepState::Cancelled));
-    assert_eq!(bench.ledger.failed().count(), 0);
+    for change in [added("u1"), noted("n1"), forgot(1)] {
+        let mut bench = Bench::new();
+        bench.make(CLEAN, None, vec![change.clone()]);
+        let failed = Line::Failed {
+            at: Millis(2),
+            step: of(1),
+            kind: "refused".into(),
+            status: Some(422),
+        };
+        bench.ledger.apply(&failed).unwrap();
+        let undo = bench.make(CLEAN, Some(1), vec![change.reversed()]);
+        assert_eq!(undo.skip, Some(SkipReason::NothingToSend), "{change:?}");
+        let state = bench.ledger.state(&of(1));
+        assert_eq!(state, Some(&StepState::Cancelled), "{change:?}");
+        assert_eq!(bench.ledger.failed().count(), 0);
+    }
 }
 
 #[test]
@@ -476,4 +479,25 @@ fn an_untrusted_note_undone_is_retracted_and_redone_never_becomes_trusted() {
     bench.make(CLEAN, Some(11), vec![noted("n2").reversed()]);
     let redo = bench.make(CLEAN, Some(12), vec![noted("n2")]);
     assert_eq!(redo.skip, Some(SkipReason::NothingToSend));
+}
+
+#[test]
+fn what_a_purge_keeps_is_kept_also_when_a_crash_took_half_of_its_decision() {
+    let mut bench = Bench::new();
+    bench.make(CLEAN, None, vec![added("u1")]);
+    let purged = Change::Purged { session: session() };
+    let kept = Change::Kept {
+        about: About::User,
+        entry: "u1".into(),
+        text: "t".into(),
+    };
+    let mut purge = bench.edit(CLEAN, None, vec![purged, kept]);
+    purge.by = By::Owner {};
+    let lines = decide_edit(&bench.config, &bench.ledger, &purge, &BRIEF, Millis(1));
+    let [cancelled @ Line::Cancelled { .. }, Line::Decided(decided)] = lines.as_slice() else {
+        panic!("{lines:?}");
+    };
+    bench.ledger.apply(cancelled).unwrap();
+    assert_eq!(bench.decide(&purge).steps, decided.steps);
+    assert!(decided.steps.contains(&conclude("owner", "u1", 1)));
 }
