@@ -1,6 +1,9 @@
 //! The one sync thread: does what `outbox` says, and waits in one inbox. A second thread owns the request in
 //! flight, so that neither a stop nor a slow answer holds this one. Never decides anything itself.
 
+mod reading;
+mod say;
+
 use std::{
     collections::{BTreeMap, HashMap},
     path::PathBuf,
@@ -384,97 +387,6 @@ impl Worker {
         }
     }
 
-    /// Reads every log and the journal for what is not known yet.
-    fn look_through(&mut self) {
-        match self.logs.sessions() {
-            Ok(sessions) => {
-                for (session, found) in sessions {
-                    let cursor = self.cursors.entry(session.clone()).or_default();
-                    if cursor.stands(found) != Standing::Read {
-                        self.read(&session);
-                    }
-                }
-            }
-            Err(error) => self.cannot_read(&error),
-        }
-        self.read_edits();
-        self.outbox.ask_again();
-    }
-
-    fn read(&mut self, session: &SessionId) {
-        let cursor = self.cursors.entry(session.clone()).or_default();
-        let turns = match self.logs.turns_after(session, cursor) {
-            Ok(turns) => turns,
-            Err(error) => return self.cannot_read(&error),
-        };
-        self.unreadable = false;
-        let opened = self.outbox.ledger().opened();
-        for turn in turns {
-            let item = ItemId::Turn {
-                session: session.clone(),
-                turn: turn.turn,
-            };
-            let before_opening = Millis::parse(&turn.ended_at) < opened;
-            // Nothing of the time before is ever sent, so it needs no line either.
-            if before_opening || self.outbox.ledger().entry(&item).is_some() {
-                continue;
-            }
-            let brief = texts::turn_brief(self.outbox.config(), &self.refuser, opened, &turn);
-            self.outbox.turn_ended(brief);
-        }
-    }
-
-    fn cannot_read(&mut self, error: &crate::logs::LogError) {
-        if !std::mem::replace(&mut self.unreadable, true) {
-            tracing::error!("{}", report::actionable(error));
-        }
-    }
-
-    fn read_edits(&mut self) {
-        for edit in self.store.edits_after(self.edits) {
-            self.edits = edit.id;
-            if self.outbox.ledger().entry(&ItemId::Edit(edit.id)).is_some() {
-                continue;
-            }
-            if Millis::parse(&edit.at) < self.outbox.ledger().opened() {
-                continue;
-            }
-            let source = match &edit.by {
-                By::Session { session, turn, .. }
-                    if !self.outbox.config().exclude_sources.is_empty() =>
-                {
-                    self.logs.source_of_turn(session, *turn).ok().flatten()
-                }
-                By::Session { .. } | By::Owner {} => None,
-            };
-            let brief = self.store.with(|memory| {
-                texts::edit_brief(
-                    self.outbox.config(),
-                    &self.refuser,
-                    &edit,
-                    memory.edits(),
-                    source.as_deref(),
-                )
-            });
-            self.outbox.edit_made(edit, brief);
-        }
-    }
-
-    fn load(&self, steps: &[StepRef]) -> Vec<Result<Load, LoadError>> {
-        let mut source = OnDisk {
-            logs: &self.logs,
-            store: &self.store,
-            read: None,
-        };
-        texts::load(
-            self.outbox.config(),
-            self.outbox.ledger(),
-            &self.refuser,
-            &mut source,
-            steps,
-        )
-    }
-
     fn reload(&mut self, keys: BTreeMap<Role, Secret>, refuser: Arc<Refuser>) {
         let config = self.outbox.config();
         match Honcho::new(config, keys, self.outbox.ledger().installation()) {
@@ -538,94 +450,5 @@ impl Worker {
                 }
             }
         }
-    }
-
-    /// Logs what happened: the start and the end of a condition, never each try.
-    fn say(&mut self) {
-        let now = self.clock.now();
-        for event in self.outbox.take_events() {
-            match event {
-                Event::OutageBegan {
-                    role,
-                    reason,
-                    status,
-                } => tracing::warn!(
-                    workspace = role.name(),
-                    reason,
-                    status,
-                    "Honcho does not take what is sent; see {}",
-                    runbook::HONCHO_UNREACHABLE
-                ),
-                Event::OutageEnded { role, since } => tracing::info!(
-                    workspace = role.name(),
-                    seconds = now.since(since) / 1000,
-                    "Honcho answers again"
-                ),
-                Event::KeyRefused { role } => tracing::error!(
-                    workspace = role.name(),
-                    "Honcho refuses the key; see {}",
-                    runbook::HONCHO_KEY_REFUSED
-                ),
-                Event::Misconfigured { role } => tracing::error!(
-                    workspace = role.name(),
-                    "the workspace derives and cannot be told not to; see {}",
-                    runbook::HONCHO_WORKSPACE_CONFIG
-                ),
-                Event::Failed { step, kind, status } => tracing::error!(
-                    item = %step.item,
-                    kind,
-                    status,
-                    "an item cannot be sent; see {}",
-                    runbook::HONCHO_SEND_REFUSED
-                ),
-                Event::InDoubt { steps, role } => tracing::warn!(
-                    workspace = role.name(),
-                    steps,
-                    "a request had no answer; it is looked up before anything is sent again; see {}",
-                    runbook::HONCHO_IN_DOUBT
-                ),
-                Event::BrokerAway => tracing::warn!(
-                    "brokerd does not answer; nothing is decided or sent; see {}",
-                    runbook::BROKER_STATE_UNAVAILABLE
-                ),
-                Event::BrokerBack => tracing::info!("brokerd answers again"),
-                Event::AppendsFail => tracing::error!(
-                    "the ledger cannot be written; nothing is decided or sent; see {}",
-                    runbook::APPEND_FAILED
-                ),
-                Event::AppendsWork => tracing::info!("the ledger can be written again"),
-                Event::Unhealthy(warning) => {
-                    tracing::warn!("{}; see {}", warning.text(), warning.runbook());
-                }
-                Event::Healthy(warning) => {
-                    tracing::info!("holds no longer: {}", warning.text());
-                }
-            }
-        }
-    }
-}
-
-/// Texts as log and journal hold them. The turns of one batch are of one session: its log is read once.
-struct OnDisk<'a> {
-    logs: &'a Logs,
-    store: &'a Store,
-    read: Option<(SessionId, Vec<Turn>)>,
-}
-
-impl texts::Source for OnDisk<'_> {
-    fn turn(&mut self, session: &SessionId, turn: u64) -> Result<Option<Turn>, LoadError> {
-        if self.read.as_ref().is_none_or(|(read, _)| read != session) {
-            let turns = self
-                .logs
-                .turns_after(session, &mut Cursor::default())
-                .map_err(|_| LoadError::Unreadable)?;
-            self.read = Some((session.clone(), turns));
-        }
-        let turns = self.read.iter().flat_map(|(_, turns)| turns);
-        Ok(turns.into_iter().find(|found| found.turn == turn).cloned())
-    }
-
-    fn edit(&mut self, id: EditId) -> Option<Edit> {
-        self.store.edit(id)
     }
 }
