@@ -1,6 +1,8 @@
 //! The owner's commands: `run/ctl/memoryd.sock`, and what a chat's owner may say. Called by `serve` and the
 //! service. A command that changes memory says what it does, and does it only when told to.
 
+mod change;
+
 use std::{
     fs::File,
     io::{BufRead as _, BufReader, Read as _},
@@ -244,36 +246,6 @@ impl Service {
         })
     }
 
-    fn undo(&self, edit: EditId, confirm: bool) -> Reply {
-        let undoing = match self.undoing(edit) {
-            Ok(undoing) => undoing,
-            Err(denied) => return service::refused(&WriteError::Denied(denied)).into(),
-        };
-        if confirm {
-            return match self
-                .write(|memory, rules, refuser, at| undoing.plan(memory, rules, refuser, at))
-            {
-                Ok(written) => Reply::Change {
-                    done: true,
-                    lines: bounded(words::lines(&written.edit)),
-                    edit: Some(written.edit.id),
-                },
-                Err(error) => service::refused(&error).into(),
-            };
-        }
-        match self
-            .store
-            .would(|memory, rules, refuser| undoing.plan(memory, rules, refuser, ""))
-        {
-            Ok(edit) => Reply::Change {
-                done: false,
-                lines: bounded(words::lines(&edit)),
-                edit: None,
-            },
-            Err(denied) => service::refused(&WriteError::Denied(denied)).into(),
-        }
-    }
-
     fn review(&self) -> Reply {
         let (mut ledger, mut more) = match self.hooks.review() {
             Reply::Review { held, more } => (held, more),
@@ -306,102 +278,6 @@ impl Service {
         Reply::Review {
             held: files.chain(held).collect(),
             more,
-        }
-    }
-
-    fn promote(&self, note: &str, confirm: bool) -> Reply {
-        if confirm {
-            let made = self.write(|memory, rules, refuser, at| {
-                review::promote(memory, note, rules, refuser, at)
-            });
-            return match made {
-                Ok(written) => Reply::Change {
-                    done: true,
-                    lines: bounded(words::lines(&written.edit)),
-                    edit: Some(written.edit.id),
-                },
-                Err(error) => service::refused(&error).into(),
-            };
-        }
-        match self
-            .store
-            .would(|memory, rules, refuser| review::promote(memory, note, rules, refuser, ""))
-        {
-            Ok(edit) => {
-                let mut lines = bounded(words::lines(&edit));
-                lines.extend(self.store.with(|memory| review::becomes(memory, &edit)));
-                Reply::Change {
-                    done: false,
-                    lines,
-                    edit: None,
-                }
-            }
-            Err(denied) => service::refused(&WriteError::Denied(denied)).into(),
-        }
-    }
-
-    /// Removes what a session left here and in Honcho. Its log is loopd's, which empties it first.
-    fn purge(&self, session: &SessionId, confirm: bool) -> Reply {
-        let log = match self.logs.purged(session) {
-            Ok(log) => log,
-            Err(error) => {
-                let refused = Refused::new("unreadable", report::line(&error, None));
-                return match error.runbook() {
-                    Some(entry) => refused.with_runbook(entry.anchor()).into(),
-                    None => refused.into(),
-                };
-            }
-        };
-        if confirm {
-            if log.is_some_and(|(_, purged)| !purged) {
-                return Refused::new(
-                    "log-not-purged",
-                    "loopd's log still holds the session's texts; `bxctl memory purge` empties it first",
-                )
-                .with_runbook(runbook::SESSION_PURGED.anchor())
-                .into();
-            }
-            let before = self.store.with(|memory| memory.purged(session));
-            return match self.write(|memory, _, _, at| purge::plan(memory, session, at)) {
-                Ok(written) => purged(&written.edit),
-                // It was carried out when loopd said that the log is empty.
-                Err(WriteError::Denied(_)) if before.is_some() => {
-                    let edit = before.and_then(|edit| self.store.edit(edit));
-                    edit.as_ref().map_or(NOTHING, purged)
-                }
-                Err(error) => service::refused(&error).into(),
-            };
-        }
-        // Before loopd empties anything: the edit that follows may have to change that file.
-        if let Some(file) = self.store.held().into_iter().next() {
-            return service::refused(&WriteError::Denied(Denied::Held(file))).into();
-        }
-        let edit = self
-            .store
-            .would(|memory, _, _| purge::plan(memory, session, ""));
-        let places = self.hooks.places(session);
-        let turns = log.filter(|(_, purged)| !purged).map(|(turns, _)| turns);
-        let mut lines = Vec::new();
-        if let Some(turns) = turns {
-            lines.push(match turns {
-                1 => "empties its 1 turn, here and in the index".to_owned(),
-                _ => format!("empties its {turns} turns, here and in the index"),
-            });
-        }
-        match edit {
-            Ok(edit) => {
-                lines.extend(words::lines(&edit).into_iter().skip(1));
-                let besides = |memory: &Memory| purge::besides(memory, session, &edit);
-                lines.extend(self.store.with(besides));
-            }
-            Err(Denied::Argument(_)) => {}
-            Err(denied) => return service::refused(&WriteError::Denied(denied)).into(),
-        }
-        lines.extend(places);
-        Reply::Change {
-            done: false,
-            lines: bounded(lines),
-            edit: None,
         }
     }
 
@@ -473,21 +349,6 @@ fn unknown(id: &str) -> &'static str {
     }
 }
 
-const NOTHING: Reply = Reply::Change {
-    done: false,
-    lines: Vec::new(),
-    edit: None,
-};
-
-/// A purge that was carried out.
-fn purged(edit: &Edit) -> Reply {
-    Reply::Change {
-        done: true,
-        lines: bounded(words::lines(edit)),
-        edit: Some(edit.id),
-    }
-}
-
 /// Who reads a session, as its log begins. A log that does not say so is read by anybody.
 fn audience_of(logs: &Logs, session: &SessionId) -> Audience {
     let path = logs.folder().join(format!("{session}.jsonl"));
@@ -554,37 +415,4 @@ fn fact(name: &str, value: usize) -> (String, String) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::service::tests::service;
-
-    #[test]
-    fn an_item_that_is_not_there_has_an_entry_of_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let (service, _woken) = service(folder.path());
-        let session = SessionId::new("20260131", [1; 12]).unwrap();
-        for item in [ItemId::Edit(EditId(99)), ItemId::Turn { session, turn: 9 }] {
-            let Reply::Refused(refused) = service.control(Request::MemoryWhy { item }) else {
-                panic!("known");
-            };
-            assert_eq!(
-                refused.runbook.as_deref(),
-                Some("item-unknown"),
-                "{refused:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn nothing_to_accept_is_an_answer_without_lines() {
-        let folder = tempfile::tempdir().unwrap();
-        let (service, _woken) = service(folder.path());
-        let lines = || match service.control(Request::MemoryAccept { confirm: false }) {
-            Reply::Change { lines, .. } => lines,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(lines(), [""; 0]);
-        std::fs::write(folder.path().join("user.md"), "- likes tea\n").unwrap();
-        assert_eq!(lines().len(), 1);
-    }
-}
+mod tests;

@@ -1,0 +1,147 @@
+//! The commands that take an edit back, promote a note or purge a session: each says what it would do, and does it only
+//! when told to.
+
+use super::*;
+
+impl Service {
+    pub(super) fn undo(&self, edit: EditId, confirm: bool) -> Reply {
+        let undoing = match self.undoing(edit) {
+            Ok(undoing) => undoing,
+            Err(denied) => return service::refused(&WriteError::Denied(denied)).into(),
+        };
+        if confirm {
+            return match self
+                .write(|memory, rules, refuser, at| undoing.plan(memory, rules, refuser, at))
+            {
+                Ok(written) => Reply::Change {
+                    done: true,
+                    lines: bounded(words::lines(&written.edit)),
+                    edit: Some(written.edit.id),
+                },
+                Err(error) => service::refused(&error).into(),
+            };
+        }
+        match self
+            .store
+            .would(|memory, rules, refuser| undoing.plan(memory, rules, refuser, ""))
+        {
+            Ok(edit) => Reply::Change {
+                done: false,
+                lines: bounded(words::lines(&edit)),
+                edit: None,
+            },
+            Err(denied) => service::refused(&WriteError::Denied(denied)).into(),
+        }
+    }
+
+    pub(super) fn promote(&self, note: &str, confirm: bool) -> Reply {
+        if confirm {
+            let made = self.write(|memory, rules, refuser, at| {
+                review::promote(memory, note, rules, refuser, at)
+            });
+            return match made {
+                Ok(written) => Reply::Change {
+                    done: true,
+                    lines: bounded(words::lines(&written.edit)),
+                    edit: Some(written.edit.id),
+                },
+                Err(error) => service::refused(&error).into(),
+            };
+        }
+        match self
+            .store
+            .would(|memory, rules, refuser| review::promote(memory, note, rules, refuser, ""))
+        {
+            Ok(edit) => {
+                let mut lines = bounded(words::lines(&edit));
+                lines.extend(self.store.with(|memory| review::becomes(memory, &edit)));
+                Reply::Change {
+                    done: false,
+                    lines,
+                    edit: None,
+                }
+            }
+            Err(denied) => service::refused(&WriteError::Denied(denied)).into(),
+        }
+    }
+
+    /// Removes what a session left here and in Honcho. Its log is loopd's, which empties it first.
+    pub(super) fn purge(&self, session: &SessionId, confirm: bool) -> Reply {
+        let log = match self.logs.purged(session) {
+            Ok(log) => log,
+            Err(error) => {
+                let refused = Refused::new("unreadable", report::line(&error, None));
+                return match error.runbook() {
+                    Some(entry) => refused.with_runbook(entry.anchor()).into(),
+                    None => refused.into(),
+                };
+            }
+        };
+        if confirm {
+            if log.is_some_and(|(_, purged)| !purged) {
+                return Refused::new(
+                    "log-not-purged",
+                    "loopd's log still holds the session's texts; `bxctl memory purge` empties it first",
+                )
+                .with_runbook(runbook::SESSION_PURGED.anchor())
+                .into();
+            }
+            let before = self.store.with(|memory| memory.purged(session));
+            return match self.write(|memory, _, _, at| purge::plan(memory, session, at)) {
+                Ok(written) => purged(&written.edit),
+                // It was carried out when loopd said that the log is empty.
+                Err(WriteError::Denied(_)) if before.is_some() => {
+                    let edit = before.and_then(|edit| self.store.edit(edit));
+                    edit.as_ref().map_or(NOTHING, purged)
+                }
+                Err(error) => service::refused(&error).into(),
+            };
+        }
+        // Before loopd empties anything: the edit that follows may have to change that file.
+        if let Some(file) = self.store.held().into_iter().next() {
+            return service::refused(&WriteError::Denied(Denied::Held(file))).into();
+        }
+        let edit = self
+            .store
+            .would(|memory, _, _| purge::plan(memory, session, ""));
+        let places = self.hooks.places(session);
+        let turns = log.filter(|(_, purged)| !purged).map(|(turns, _)| turns);
+        let mut lines = Vec::new();
+        if let Some(turns) = turns {
+            lines.push(match turns {
+                1 => "empties its 1 turn, here and in the index".to_owned(),
+                _ => format!("empties its {turns} turns, here and in the index"),
+            });
+        }
+        match edit {
+            Ok(edit) => {
+                lines.extend(words::lines(&edit).into_iter().skip(1));
+                let besides = |memory: &Memory| purge::besides(memory, session, &edit);
+                lines.extend(self.store.with(besides));
+            }
+            Err(Denied::Argument(_)) => {}
+            Err(denied) => return service::refused(&WriteError::Denied(denied)).into(),
+        }
+        lines.extend(places);
+        Reply::Change {
+            done: false,
+            lines: bounded(lines),
+            edit: None,
+        }
+    }
+}
+
+const NOTHING: Reply = Reply::Change {
+    done: false,
+    lines: Vec::new(),
+    edit: None,
+};
+
+/// A purge that was carried out.
+fn purged(edit: &Edit) -> Reply {
+    Reply::Change {
+        done: true,
+        lines: bounded(words::lines(edit)),
+        edit: Some(edit.id),
+    }
+}
