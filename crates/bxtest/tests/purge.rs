@@ -124,12 +124,15 @@ fn a_purge_shows_asks_and_takes_a_session_out_of_every_file_and_workspace() {
     until_gone(&fleet);
     let listed = shown(&bxctl(&fleet, &["session", "list"]));
     assert!(listed.contains("purged"), "{listed}");
-    let again = bxctl(&fleet, &["memory", "purge", id]);
-    assert!(
-        shown(&again).contains("there is nothing to purge"),
-        "{}",
-        shown(&again)
-    );
+    for again in [
+        &["memory", "purge", id][..],
+        &["memory", "purge", id, "--yes"],
+    ] {
+        let again = bxctl(&fleet, again);
+        let text = shown(&again);
+        assert!(text.contains("there is nothing to purge"), "{text}");
+        assert!(again.status.success() && !text.contains("keeps"), "{text}");
+    }
     let (_, replied) = say(&fleet, Some(&session), "go on");
     assert!(!replied, "a purged session takes no more turns");
     let recalled = shown(&bxctl(&fleet, &["memory", "recall", "quince"]));
