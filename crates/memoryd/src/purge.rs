@@ -108,10 +108,12 @@ pub fn besides(memory: &Memory, session: &SessionId, purge: &Edit) -> Vec<String
             false => format!("ends the undo of {}, which forgot {fact}", edit.id),
         });
     }
-    let listed = |of: &str| purge.changes.iter().any(|change| change.subject() == of);
-    let forgot = |of: &str| contents.forgotten().any(|(fact, _)| fact == of);
+    let listed = |of: &str, said: &str| {
+        let takes = |change: &Change| matches!(change, Change::Unnoted { note, text } if note == of && text == said);
+        purge.changes.iter().any(takes) || contents.forgotten().any(|(fact, _)| fact == of)
+    };
     let gone = gone(&told, edits, purge);
-    let others = gone.keys().filter(|(of, _)| !listed(of) && !forgot(of));
+    let others = gone.keys().filter(|(of, text)| !listed(of, text));
     let texts: BTreeSet<_> = others.map(|(_, text)| text).collect();
     if !texts.is_empty() {
         lines.push(match texts.len() {

@@ -198,6 +198,19 @@ fn a_promotion_is_undone_after_the_purge_and_goes_with_another() {
 }
 
 #[test]
+fn an_older_text_of_what_stays_is_named_before_it_goes() {
+    let mut bench = Bench::new();
+    bench.tool(1, &add("old words"));
+    bench.tool(1, &replace("u1", "new words"));
+    bench.tool(1, &note("gone note"));
+    let planned = plan(&bench.memory, &session(1), AT).unwrap();
+    let line = "takes 1 text that stands no longer out of the journal";
+    assert_eq!(besides(&bench.memory, &session(1), &planned), [line]);
+    bench.purge(1);
+    assert!(bench.holds("new words") && !bench.holds("old words"));
+}
+
+#[test]
 fn an_entry_that_is_gone_whole_does_not_come_back_in_part() {
     let mut bench = Bench::new();
     bench.tool(1, &add("old words"));
