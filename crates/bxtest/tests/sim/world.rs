@@ -817,13 +817,8 @@ impl World {
         let purged = cursor.is_purged();
         for mut turn in turns {
             turn.purged = purged;
-            let opened = outbox.ledger().opened();
-            outbox.turn_ended(texts::turn_brief(
-                &self.config,
-                &self.refuser,
-                opened,
-                &turn,
-            ));
+            let brief = texts::turn_brief(&self.config, &self.refuser, outbox.ledger(), &turn);
+            outbox.turn_ended(brief);
         }
         if purged {
             self.finish_purge(at);

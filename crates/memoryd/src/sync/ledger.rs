@@ -111,8 +111,8 @@ pub struct Ledger {
     counts: BTreeMap<Role, Counts>,
     skipped: BTreeMap<SkipReason, u64>,
     failed: BTreeSet<StepRef>,
-    /// Honcho's ids of the conclusions that were ever written.
-    concluded: HashSet<String>,
+    /// Honcho's ids of everything that was ever written.
+    ids: HashSet<Box<str>>,
     /// The last step of each role that made something which was not taken back since.
     last_sent: BTreeMap<Role, StepRef>,
     /// When the first turn went to the trusted workspace.
@@ -307,6 +307,8 @@ impl Ledger {
     }
 
     fn note_sent(&mut self, sent: &SentStep, at: Millis) {
+        self.ids
+            .extend(sent.ids.iter().map(|id| id.as_str().into()));
         let Some((place, step)) = self.place(&sent.step).zip(self.step(&sent.step).cloned()) else {
             return;
         };
@@ -324,12 +326,14 @@ impl Ledger {
                 self.card_sent = self.card_sent.max(this);
                 return;
             }
-            Step::Conclude { .. } => self.concluded.extend(sent.ids.iter().cloned()),
             Step::Messages { .. } if place.role == Role::Trusted => {
                 self.turns_since.get_or_insert(at);
             }
             Step::DeleteSession { .. } => return,
-            Step::Messages { .. } | Step::Note { .. } | Step::Retract { .. } => {}
+            Step::Messages { .. }
+            | Step::Conclude { .. }
+            | Step::Note { .. }
+            | Step::Retract { .. } => {}
         }
         self.last_sent.insert(place.role, sent.step.clone());
     }

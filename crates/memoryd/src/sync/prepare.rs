@@ -20,9 +20,10 @@ pub const TURN_PARTS_MAX: usize = 100;
 /// Longest text that is neutralised at all, in characters: more parts than a turn may have.
 const TEXT_CHARS_MAX: usize = MESSAGE_CHARS_MAX * (TURN_PARTS_MAX + 1);
 
-/// What a turn's texts are, as far as a decision needs to know.
+/// What a turn's texts are, as far as a decision needs to know. `known`: whether Honcho gave this id for something that
+/// was sent there.
 #[must_use]
-pub fn content(turn: &Turn, refuser: &Refuser) -> Content {
+pub fn content(turn: &Turn, refuser: &Refuser, known: impl Fn(&str) -> bool) -> Content {
     if turn.purged {
         return Content::Purged;
     }
@@ -32,7 +33,7 @@ pub fn content(turn: &Turn, refuser: &Refuser) -> Content {
     match refuser.check_joined(&[&turn.text, &turn.reply]) {
         Outcome::Secret(_) => return Content::Secret,
         Outcome::MaybeSecret => {
-            let without = [&turn.text, &turn.reply].map(|text| without_ids(text));
+            let without = [&turn.text, &turn.reply].map(|text| without_ids(text, &known));
             let without = without.each_ref().map(String::as_str);
             if refuser.check_joined(&without) != Outcome::Clear {
                 return Content::MaybeSecret;
@@ -55,22 +56,23 @@ pub fn content(turn: &Turn, refuser: &Refuser) -> Content {
 /// Characters of an id that Honcho made.
 const HONCHO_ID_CHARS: usize = 21;
 
-/// A text without the ids that recall shows (`fleet:` and one of Honcho's, and the like): they look like keys, and a
-/// turn that quotes one is no secret.
-fn without_ids(text: &str) -> String {
+/// A text without the ids that recall shows (`fleet:` and one of Honcho's, and the like), and without those that stand
+/// alone and are known: they look like keys, and a turn that quotes one is no secret.
+fn without_ids(text: &str, known: impl Fn(&str) -> bool) -> String {
     let of_id = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(colon) = rest.find(':') {
-        let (before, after) = rest.split_at(colon + 1);
-        kept.push_str(before);
-        let named = before[..colon].chars().next_back().is_some_and(of_id);
-        let id = after.find(|c| !of_id(c)).unwrap_or(after.len());
-        rest = if named && id == HONCHO_ID_CHARS {
-            &after[id..]
-        } else {
-            after
-        };
+    let mut after_word = false;
+    while let Some(begin) = rest.find(of_id) {
+        let (between, from) = rest.split_at(begin);
+        let (word, after) = from.split_at(from.find(|c| !of_id(c)).unwrap_or(from.len()));
+        let named = after_word && between == ":" && word.len() == HONCHO_ID_CHARS;
+        after_word = !named && !known(word);
+        kept.push_str(between);
+        if after_word {
+            kept.push_str(word);
+        }
+        rest = after;
     }
     kept + rest
 }
@@ -197,7 +199,8 @@ mod tests {
         let refuser = Refuser::new(&[]);
         let quoted = format!("the note fleet:{id} is nice");
         assert_eq!(refuser.check(&quoted), Outcome::MaybeSecret);
-        assert_eq!(refuser.check(&without_ids(&quoted)), Outcome::Clear);
+        let nobody = |_: &str| false;
+        assert_eq!(refuser.check(&without_ids(&quoted, nobody)), Outcome::Clear);
         for kept in [
             id.to_owned(),
             format!("key: {id}"),
@@ -205,9 +208,39 @@ mod tests {
             format!("fleet:{id} and {id}"),
         ] {
             assert_eq!(
-                refuser.check(&without_ids(&kept)),
+                refuser.check(&without_ids(&kept, nobody)),
                 Outcome::MaybeSecret,
                 "{kept}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_the_very_id_that_is_known_is_no_key() {
+        let id = "4YUGjWGoXRV0ttPWSwC34";
+        let refuser = Refuser::new(&[]);
+        let known = |word: &str| word == id;
+        for text in [
+            id.to_owned(),
+            format!("e1 is `{id}`, fleet:{id}"),
+            format!("e1 is at {id}/{id}; {id}."),
+        ] {
+            assert_eq!(
+                refuser.check(&without_ids(&text, known)),
+                Outcome::Clear,
+                "{text}"
+            );
+        }
+        for text in [
+            format!("{id}x9"),
+            format!("-{id}"),
+            id.to_lowercase().replace('w', "W"),
+            format!("{id} 5ZVHkXHpYSW1uuQXTxD45"),
+        ] {
+            assert_eq!(
+                refuser.check(&without_ids(&text, known)),
+                Outcome::MaybeSecret,
+                "{text}"
             );
         }
     }

@@ -39,7 +39,7 @@ pub trait Source {
 pub fn turn_brief(
     config: &HonchoConfig,
     refuser: &Refuser,
-    opened: Option<Millis>,
+    ledger: &Ledger,
     turn: &Turn,
 ) -> TurnBrief {
     let (who, peer) = prepare::who(turn, config);
@@ -50,8 +50,8 @@ pub fn turn_brief(
             outcome: turn.outcome,
             origin: turn.origin,
             who,
-            content: prepare::content(turn, refuser),
-            before_opening: Millis::parse(&turn.ended_at) < opened,
+            content: prepare::content(turn, refuser, |id| ledger.knows(id)),
+            before_opening: Millis::parse(&turn.ended_at) < ledger.opened(),
             log: turn.label,
             broker_results: turn.broker_results,
             broker: None,

@@ -189,10 +189,10 @@ impl Ledger {
             })
     }
 
-    /// Whether a conclusion's id is recorded for some step, so that a look-up does not take it for another's.
+    /// Whether an id of Honcho's is recorded for some step: a look-up does not take it for another's, and it is no key.
     #[must_use]
     pub fn knows(&self, id: &str) -> bool {
-        self.concluded.contains(id)
+        self.ids.contains(id)
     }
 
     /// The last step of a role that made something which was not taken back since.

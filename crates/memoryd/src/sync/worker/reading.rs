@@ -38,7 +38,12 @@ impl Worker {
             if before_opening || self.outbox.ledger().entry(&item).is_some() {
                 continue;
             }
-            let brief = texts::turn_brief(self.outbox.config(), &self.refuser, opened, &turn);
+            let brief = texts::turn_brief(
+                self.outbox.config(),
+                &self.refuser,
+                self.outbox.ledger(),
+                &turn,
+            );
             self.outbox.turn_ended(brief);
         }
     }
