@@ -420,6 +420,18 @@ impl<L: Link> Connection<L> {
         write_frame(&mut self.writer, reply)
     }
 
+    /// Whether the peer still holds its end, for a handler that answers for long. What the peer sent meanwhile stays to
+    /// be read.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        use rustix::{io::Errno, net::RecvFlags};
+        let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(&self.writer, &mut [0_u8; 1], peek) {
+            Ok((_, bytes)) => bytes > 0 || !self.reader.buffer().is_empty(),
+            Err(error) => error == Errno::WOULDBLOCK || error == Errno::INTR,
+        }
+    }
+
     /// Splits reading from writing, for a handler that watches for a hang-up while it answers.
     #[must_use]
     pub fn split(self) -> (Self, Sender<L>)

@@ -57,8 +57,8 @@ const OWNER: Reader = Reader {
 };
 
 impl Service {
-    /// `run/ctl/memoryd.sock`.
-    pub fn control(&self, request: Request) -> Reply {
+    /// `run/ctl/memoryd.sock`. `waits`: whether whoever asked is still there.
+    pub fn control(&self, request: Request, waits: &dyn Fn() -> bool) -> Reply {
         match request {
             Request::Status {} => Reply::Status(self.status()),
             Request::MemoryShow {} => self.show(),
@@ -105,7 +105,7 @@ impl Service {
                 Err(RecallError::Index(error)) => service::index_refused(&error).into(),
             },
             Request::MemoryAsk { arguments } => {
-                match self.ask_memory(&arguments, OWNER, &mut |_| true) {
+                match self.ask_memory(&arguments, OWNER, &mut |_| waits()) {
                     Ok(answer) => Reply::Recalled {
                         text: answer.text,
                         label: answer.label,

@@ -253,7 +253,8 @@ fn serve(
         limits,
         move |mut connection| {
             while let Some(request) = connection.recv() {
-                if connection.send(&ours.control(request)).is_err() {
+                let reply = ours.control(request, &|| connection.is_there());
+                if connection.send(&reply).is_err() {
                     return;
                 }
             }

@@ -9,7 +9,7 @@ fn an_item_that_is_not_there_has_an_entry_of_its_own() {
     let (service, _woken) = service(folder.path());
     let session = SessionId::new("20260131", [1; 12]).unwrap();
     for item in [ItemId::Edit(EditId(99)), ItemId::Turn { session, turn: 9 }] {
-        let Reply::Refused(refused) = service.control(Request::MemoryWhy { item }) else {
+        let Reply::Refused(refused) = service.control(Request::MemoryWhy { item }, &|| true) else {
             panic!("known");
         };
         assert_eq!(
@@ -24,7 +24,7 @@ fn an_item_that_is_not_there_has_an_entry_of_its_own() {
 fn nothing_to_accept_is_an_answer_without_lines() {
     let folder = tempfile::tempdir().unwrap();
     let (service, _woken) = service(folder.path());
-    let lines = || match service.control(Request::MemoryAccept { confirm: false }) {
+    let lines = || match service.control(Request::MemoryAccept { confirm: false }, &|| true) {
         Reply::Change { lines, .. } => lines,
         other => panic!("{other:?}"),
     };

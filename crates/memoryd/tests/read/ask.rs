@@ -1,7 +1,7 @@
 //! `ask_memory`: whom it asks, how it labels what comes back, and what it does when a Honcho cannot or does not
 //! answer.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bxcore::connect::Client;
 use bxtest::wait_for;
@@ -335,6 +335,40 @@ fn progress_is_told_and_a_caller_that_left_ends_it() {
                 .any(|record| record.path.contains("k-trusted/chat"))
         });
     assert!(!began);
+}
+
+#[test]
+fn an_owner_who_left_leaves_the_places_to_others() {
+    let world = World::with(
+        "",
+        READERS,
+        "recall_source_ms_max = 8000\nask_memory_progress_ms = 20\n",
+    );
+    known(&world, "asks whole workspaces");
+    world.message("g-trusted", "owner", "the swan is white", none());
+    let hung = Rule::new(Fault::NeverAnswer { commit: false });
+    let controls = world.honcho().controls();
+    controls.add(hung.on("POST", "*/chat").times(2));
+    let path = world.home.dirs.control_socket("memoryd");
+    let mut client =
+        Client::<control::Control>::connect(&path, Duration::from_secs(20)).expect("memoryd");
+    let arguments = AskMemory {
+        question: "swan".into(),
+        workspaces: ["own", "fleet"].map(String::from).into(),
+        reasoning: None,
+    };
+    client
+        .send(&control::Request::MemoryAsk { arguments })
+        .expect("sent");
+    wait_for("both places to be taken", || {
+        (chats(&world).len() == 2).then_some(())
+    });
+    drop(client);
+    let began = Instant::now();
+    let answer = world.ask_memory("swan", &["garden"]);
+    assert!(answer.text.contains("white"), "{}", answer.text);
+    // A chat has 150 seconds.
+    assert!(began.elapsed() < Duration::from_secs(75));
 }
 
 #[test]
