@@ -56,6 +56,8 @@ pub struct Message {
     pub installation: Option<String>,
     pub item: Option<String>,
     pub retracts: Option<String>,
+    /// `metadata.moved`: it takes a note back that its writer keeps elsewhere.
+    pub moved: bool,
 }
 
 /// A conclusion as it arrived.
@@ -106,8 +108,29 @@ impl Message {
     }
 }
 
+/// How a note left the fleet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retraction {
+    pub at: Millis,
+    /// Into its writer's own memory, which is nothing against it.
+    pub moved: bool,
+}
+
+impl Retraction {
+    /// Its writer's word alone, so no more than that: a note is as untrusted as it was.
+    fn words(self) -> String {
+        let date = date(self.at);
+        match self.moved {
+            false => format!("Taken back by its writer on {date}: it no longer holds."),
+            true => format!(
+                "Moved by its writer on {date} into a memory of its own: it was not taken back."
+            ),
+        }
+    }
+}
+
 /// What retractions were found of each note, by author and item.
-pub type Retracted = BTreeMap<(Author, String), Millis>;
+pub type Retracted = BTreeMap<(Author, String), Retraction>;
 
 /// Takes a message as a retraction of one of `items` by `author`, if it is that.
 pub fn take_retraction(message: &Message, author: &Author, items: &[String], into: &mut Retracted) {
@@ -119,8 +142,16 @@ pub fn take_retraction(message: &Message, author: &Author, items: &[String], int
         .as_ref()
         .filter(|item| items.contains(item));
     if let (true, Some(item)) = (same, named) {
-        let at = Millis::parse(&message.created_at).unwrap_or_default();
-        into.insert((author.clone(), item.clone()), at);
+        let note = (author.clone(), item.clone());
+        let retraction = Retraction {
+            at: Millis::parse(&message.created_at).unwrap_or_default(),
+            moved: message.moved,
+        };
+        // What was taken back as well does not hold.
+        let outdone = retraction.moved && into.get(&note).is_some_and(|known| !known.moved);
+        if !outdone {
+            into.insert(note, retraction);
+        }
     }
 }
 
@@ -164,21 +195,16 @@ pub fn of_messages(
         let gone = message
             .retractable()
             .and_then(|note| retracted.get(&note))
-            .map(|at| {
-                format!(
-                    "Taken back by its writer on {}: it no longer holds.",
-                    date(*at)
-                )
-            });
+            .map(|retraction| retraction.words());
         let peer = shown_name(&message.peer);
         let when = when(&message.created_at);
         let id = format!("{}:{}", place.name(), message.id);
         let (source, what) = match place {
             Place::Fleet => {
-                let kind = if takes_back.is_some() {
-                    "fleet retraction"
-                } else {
-                    "fleet note"
+                let kind = match (takes_back, message.moved) {
+                    (None, _) => "fleet note",
+                    (Some(_), false) => "fleet retraction",
+                    (Some(_), true) => "moved fleet note",
                 };
                 // The same name is not the same agent.
                 let other = if message.peer == own.agent {
@@ -297,6 +323,7 @@ mod tests {
             installation: Some(installation.into()),
             item: Some(item.into()),
             retracts: None,
+            moved: false,
         }
     }
 
@@ -378,7 +405,8 @@ mod tests {
         let victim = note("a", "kitchen", "i2", "e1");
         let note_of = victim.retractable().unwrap();
         let retraction = takes_back(note("b", "kitchen", "i2", ""), "e1");
-        let retracted = Retracted::from([(note_of, Millis(0))]);
+        let at = Millis(0);
+        let retracted = Retracted::from([(note_of, Retraction { at, moved: false })]);
         let found = [
             (victim, String::from("the pear tree")),
             (retraction.clone(), String::from("retracted: the pear tree")),
@@ -395,6 +423,37 @@ mod tests {
             &Retracted::new(),
         );
         assert!(alone[0].head.contains("fleet retraction by kitchen"));
+    }
+
+    #[test]
+    fn a_note_that_was_moved_is_not_called_taken_back_unless_it_was_that_too() {
+        let victim = note("a", "kitchen", "i2", "e1");
+        let (author, item) = victim.retractable().unwrap();
+        let plain = takes_back(note("b", "kitchen", "i2", ""), "e1");
+        let moved = Message {
+            moved: true,
+            ..plain.clone()
+        };
+        let found = [(victim, String::from("the pear tree"))];
+        for (messages, want) in [
+            (vec![&moved], "Moved by its writer on 2026-01-31"),
+            (vec![&moved, &plain], "Taken back by its writer"),
+            (vec![&plain, &moved], "Taken back by its writer"),
+        ] {
+            let mut retracted = Retracted::new();
+            for message in messages {
+                take_retraction(
+                    message,
+                    &author,
+                    std::slice::from_ref(&item),
+                    &mut retracted,
+                );
+            }
+            let hits = of_messages(&Place::Fleet, Label::UNLABELLED, &own(), &found, &retracted);
+            let beside = hits[0].beside.as_deref().unwrap();
+            assert!(beside.starts_with(want), "{beside}");
+            assert_eq!(hits[0].label, Label::UNLABELLED);
+        }
     }
 
     #[test]

@@ -404,6 +404,7 @@ fn arrived(message: roncho::Message) -> Message {
         installation: text("installation"),
         item: text("item"),
         retracts: text("retracts"),
+        moved: message.metadata.get("moved") == Some(&Value::Bool(true)),
         id: message.id,
         peer: message.peer_id,
         session: message.session_id,

@@ -288,7 +288,10 @@ impl Honcho {
             metadata.insert("turn".into(), json!(turn));
         }
         if let Some(note) = &message.retracts {
-            metadata.insert("retracts".into(), json!(note.to_string()));
+            metadata.insert("retracts".into(), json!(note.item.to_string()));
+            if note.moved {
+                metadata.insert("moved".into(), json!(true));
+            }
         }
         MessageCreate::new(&message.content, &message.peer)
             .with_created_at(&message.created_at)

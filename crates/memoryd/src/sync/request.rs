@@ -18,8 +18,16 @@ pub struct Message {
     pub created_at: String,
     /// The session and turn it comes from, for the metadata.
     pub origin: Option<(bxwire::SessionId, u64)>,
-    /// The item of the note that this message takes back.
-    pub retracts: Option<ItemId>,
+    /// The note that this message takes back.
+    pub retracts: Option<Retracts>,
+}
+
+/// A note that is taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retracts {
+    pub item: ItemId,
+    /// The owner made it their own: it left the fleet, and nobody says that it is wrong.
+    pub moved: bool,
 }
 
 /// A call.

@@ -11,7 +11,7 @@ use super::{
     mirror::EditBrief,
     outbox::{Load, LoadError, TurnBrief},
     prepare,
-    request::Message,
+    request::{Message, Retracts},
 };
 use crate::{
     edit::{By, Change, Edit},
@@ -174,8 +174,18 @@ impl<S: Source> Loader<'_, S> {
                     Err(error) => return Err(error),
                 };
                 let edit = self.edit(*id)?;
-                let text = prepare::clean(&format!("retracted: {text}"));
-                let note = self.note(step, &edit, text, Some(of.item.clone()));
+                let keeps = |change| prepare::new_text(change).map(prepare::clean);
+                let retracts = Retracts {
+                    item: of.item.clone(),
+                    // A promotion, or its redo: the same edit keeps the words.
+                    moved: edit
+                        .changes
+                        .iter()
+                        .any(|change| keeps(change).as_ref() == Some(&text)),
+                };
+                let said = if retracts.moved { "moved" } else { "retracted" };
+                let text = prepare::clean(&format!("{said}: {text}"));
+                let note = self.note(step, &edit, text, Some(retracts));
                 Ok(Load::Messages(vec![note]))
             }
             (Step::Card { change, .. }, ItemId::Edit(id)) => {
@@ -234,7 +244,7 @@ impl<S: Source> Loader<'_, S> {
         step: &StepRef,
         edit: &Edit,
         content: String,
-        retracts: Option<ItemId>,
+        retracts: Option<Retracts>,
     ) -> Message {
         Message {
             item: step.item.clone(),

@@ -383,3 +383,24 @@ fn a_note_that_was_taken_back_is_shown_with_that() {
     let answer = world.recall_in(Label::PRIVATE, &one);
     assert!(answer.text.contains("Taken back"), "{}", answer.text);
 }
+
+#[test]
+fn a_note_that_its_owner_promoted_is_not_called_wrong_and_still_marks() {
+    let world = World::new();
+    world.note("boxmaker1", "e4", "the quince tree is in bloom");
+    let moved = json!({
+        "installation": "of-boxmaker1", "item": "e5", "part": 0, "retracts": "e4", "moved": true,
+    });
+    world.message(
+        "fleet",
+        "boxmaker1",
+        "moved: the quince tree is in bloom",
+        moved,
+    );
+    let answer = world.recall("quince tree");
+    assert_eq!(answer.heads().len(), 1, "{}", answer.text);
+    let beside = answer.after("fleet note by boxmaker1");
+    let want = "Moved by its writer on 2026-01-31 into a memory of its own: it was not taken back.";
+    assert_eq!(beside, want, "{}", answer.text);
+    assert_eq!(answer.label, Label::UNLABELLED);
+}

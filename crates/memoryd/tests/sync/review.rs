@@ -142,16 +142,36 @@ fn a_promoted_note_is_the_owners_own_and_an_undo_makes_it_what_it_was() {
     let edit = promoted(&world, "e1");
     assert!(review(&world).is_empty());
     world.until_conclusions("b-trusted", &["boxmaker: the oboe is in tune"]);
+    // Whoever reads the fleet learns that it left, and not that it was wrong.
+    wait_for("note, word of its move", || {
+        let messages = world.messages("fleet");
+        let last = messages.get(1)?;
+        assert!(
+            last.ends_with("boxmaker: moved: the oboe is in tune"),
+            "{last}"
+        );
+        Some(())
+    });
+    let dump = world.dump("fleet");
+    let metadata = &dump["sessions"][0]["messages"][1]["metadata"];
+    assert_eq!(metadata["retracts"], "e1", "{metadata}");
+    assert_eq!(metadata["moved"], true, "{metadata}");
     world.undo(edit);
     world.until_conclusions("b-trusted", &[]);
     let held = review(&world);
     assert_eq!(held[0].note.as_deref(), Some("n1"), "{held:?}");
     assert!(held[0].cause.contains("untrusted"), "{held:?}");
     // The note is again what it was, in the fleet alone.
-    wait_for("note, retraction, note", || {
+    wait_for("note, word of its move, note", || {
         (world.messages("fleet").len() == 3).then_some(())
     });
     assert!(world.conclusions("b-trusted").is_empty());
+    // A redo moves it again.
+    world.undo(EditId(edit.0 + 1));
+    wait_for("word of its move", || {
+        let last = world.messages("fleet").pop()?;
+        last.ends_with("moved: the oboe is in tune").then_some(())
+    });
 }
 
 #[test]
