@@ -6,7 +6,7 @@ use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel},
+        mpsc::{RecvTimeoutError, Sender, SyncSender, channel, sync_channel},
     },
     thread,
     time::Instant,
@@ -23,6 +23,7 @@ use roncho::{
 };
 
 use super::{
+    able::{Able, WorkspaceChat},
     client::{Peers, client},
     config::ReadLimits,
     hits::set_in,
@@ -60,20 +61,10 @@ struct Clients {
     peers: Peers,
 }
 
-/// Whether this Honcho answers over a whole workspace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WorkspaceChat {
-    Unknown,
-    There,
-    Missing,
-}
-
 struct Shared {
     places: Vec<Arc<Place>>,
     limits: ReadLimits,
-    workspace_chat: Mutex<WorkspaceChat>,
-    /// Asks with a short wait whether there is workspace chat.
-    prober: RwLock<Client>,
+    workspace_chat: WorkspaceChat,
     slots: Slots,
 }
 
@@ -109,15 +100,22 @@ impl Chats {
         let shared = Arc::new(Shared {
             places,
             limits: config.read.limits,
-            workspace_chat: Mutex::new(WorkspaceChat::Unknown),
-            prober: RwLock::new(prober(config, keys).map_err(StartError::Url)?),
+            workspace_chat: WorkspaceChat::new(prober(config, keys).map_err(StartError::Url)?),
             slots: Slots::default(),
         });
         let (stop, stopped) = sync_channel(1);
         let ours = Arc::clone(&shared);
         thread::Builder::new()
             .name("chat-probe".into())
-            .spawn(move || find_out(&ours, &stopped))
+            .spawn(move || {
+                let ReadLimits {
+                    probe_ms_min,
+                    probe_ms_max,
+                    ..
+                } = ours.limits;
+                ours.workspace_chat
+                    .find_out_first(&stopped, probe_ms_min, probe_ms_max);
+            })
             .map_err(StartError::System)?;
         Ok(Self { shared, stop })
     }
@@ -131,7 +129,7 @@ impl Chats {
             }
         }
         if let Ok(new) = prober(config, keys) {
-            *write(&self.shared.prober) = new;
+            self.shared.workspace_chat.reload(new);
         }
     }
 
@@ -143,13 +141,7 @@ impl Chats {
     /// For status.
     #[must_use]
     pub fn fact(&self) -> &'static str {
-        match *lock(&self.shared.workspace_chat) {
-            WorkspaceChat::Unknown => "not known yet what this Honcho can",
-            WorkspaceChat::There => "asks whole workspaces",
-            WorkspaceChat::Missing => {
-                "asks the owner's and the agent's peers: this Honcho has no workspace chat"
-            }
-        }
+        self.shared.workspace_chat.fact()
     }
 
     /// Asks and waits. `say` is told how it goes and answers false when nobody waits any more.
@@ -333,13 +325,18 @@ impl Job {
             reasoning_level: Some(self.level),
             ..DialecticOptions::default()
         };
-        if self.shared.can() != WorkspaceChat::Missing {
-            return match clients.chat.workspace_chat(&options) {
-                Ok(reply) => Ok(reply.content.filter(|text| !text.trim().is_empty())),
-                // Nobody has written to that workspace yet.
-                Err(Error::Status { status: 404, .. }) => Ok(None),
-                Err(error) => Err(failure(&error)),
-            };
+        let whole = &self.shared.workspace_chat;
+        if !whole.is_missing() {
+            match clients.chat.workspace_chat(&options) {
+                Ok(reply) => return Ok(reply.content.filter(|text| !text.trim().is_empty())),
+                // Another Honcho than it was, or nobody has written to that workspace yet.
+                Err(Error::Status { status: 404, .. }) => {
+                    if whole.find_out() != Able::Missing {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => return Err(failure(&error)),
+            }
         }
         let mut said = Vec::new();
         for peer in &place.peers {
@@ -355,43 +352,6 @@ impl Job {
             }
         }
         Ok((!said.is_empty()).then(|| said.join("\n")))
-    }
-}
-
-impl Shared {
-    /// What this Honcho can; found out now if it is not known.
-    fn can(&self) -> WorkspaceChat {
-        let known = *lock(&self.workspace_chat);
-        if known != WorkspaceChat::Unknown {
-            return known;
-        }
-        // An empty question is refused before anything is done, where the route is there at all.
-        let empty = DialecticOptions::default();
-        let found = match read(&self.prober).workspace_chat(&empty) {
-            Ok(_) | Err(Error::Status { status: 422, .. }) => WorkspaceChat::There,
-            Err(Error::Status {
-                status: 404 | 405, ..
-            }) => WorkspaceChat::Missing,
-            Err(_) => WorkspaceChat::Unknown,
-        };
-        *lock(&self.workspace_chat) = found;
-        if found == WorkspaceChat::Missing {
-            tracing::info!("this Honcho has no workspace chat; ask_memory asks peers");
-        }
-        found
-    }
-}
-
-/// Asks until it is known what this Honcho can.
-fn find_out(shared: &Shared, stopped: &Receiver<()>) {
-    let mut wait = shared.limits.probe_ms_min;
-    while shared.can() == WorkspaceChat::Unknown {
-        match stopped.recv_timeout(wait) {
-            Err(RecvTimeoutError::Timeout) => {
-                wait = (wait * 2).min(shared.limits.probe_ms_max);
-            }
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
-        }
     }
 }
 

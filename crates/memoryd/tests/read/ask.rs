@@ -261,6 +261,35 @@ fn without_workspace_chat_peers_are_asked_and_none_is_made() {
 }
 
 #[test]
+fn a_honcho_that_is_another_than_it_was_is_found_out_with_the_next_question() {
+    let mut world = World::stopped("", READERS, PATIENT);
+    world.conclude("b-trusted", "owner", "owner has a blue bike");
+    let missing = Rule::new(Fault::Status {
+        status: 404,
+        retry_after: None,
+        commit: false,
+    });
+    let old = || missing.clone().on("POST", "/v3/workspaces/b-trusted/chat");
+    world.honcho().controls().add(old());
+    world.start();
+    known(&world, "this Honcho has no workspace chat");
+    world.honcho().controls().clear();
+    let answer = world.ask_memory("what bike is it?", &[]);
+    assert!(answer.text.contains("blue bike"), "{}", answer.text);
+    known(&world, "asks whole workspaces");
+    world.honcho().controls().add(old());
+    let answer = world.ask_memory("what bike is it?", &[]);
+    assert!(answer.text.contains("About owner: "), "{}", answer.text);
+    known(&world, "this Honcho has no workspace chat");
+    let asked: Vec<_> = chats(&world).into_iter().map(|chat| chat.path).collect();
+    let (whole, peer) = (
+        "/v3/workspaces/b-trusted/chat",
+        "/v3/workspaces/b-trusted/peers/owner/chat",
+    );
+    assert_eq!(asked, [whole, whole, peer]);
+}
+
+#[test]
 fn a_workspace_that_is_not_there_yet_is_not_made() {
     let world = World::new();
     let answer = world.ask_memory("swan", &["own", "fleet"]);
