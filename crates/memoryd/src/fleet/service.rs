@@ -17,7 +17,7 @@ use super::{
     chat::Chats,
     hits::{Own, Place},
     reads::Client,
-    source::{Arrival, GRACE_MS, Search, Source, Spec},
+    source::{self, Arrival, Away, GRACE_MS, Search, Source, Spec},
 };
 use crate::{
     recall::{Asker, Elsewhere, Queries, Query, Reach, Reader, Stay},
@@ -156,14 +156,14 @@ impl Fleet {
                 untrusted.push(name);
                 continue;
             }
-            let was_asked = source.ask(Search {
+            let (was_asked, otherwise) = source.ask(Search {
                 query: query.clone(),
                 deadline,
                 answer: answer.clone(),
                 number,
             });
-            asked.names.insert(number, name.into());
-            if was_asked {
+            asked.sources.insert(number, (name.into(), otherwise));
+            if was_asked == source::Asked::Yes {
                 asked.open += 1;
             }
         }
@@ -274,8 +274,8 @@ fn reading(config: &HonchoConfig, place: &Place, keys: &ReadKeys) -> Client {
 /// A search under way.
 #[derive(Default)]
 pub struct Asked {
-    /// Every source that should answer, by number.
-    names: BTreeMap<usize, String>,
+    /// Every source that should answer, by number, and what is said when it does not.
+    sources: BTreeMap<usize, (String, Away)>,
     /// How many of them were asked.
     open: usize,
     answered: Option<Receiver<Arrival>>,
@@ -296,15 +296,20 @@ impl Asked {
                 break;
             };
             self.open -= 1;
-            if let Ok(hits) = hits {
-                found.insert(number, hits);
+            match hits {
+                Ok(hits) => {
+                    found.insert(number, hits);
+                    self.sources.remove(&number);
+                }
+                Err(why) => {
+                    if let Some((_, away)) = self.sources.get_mut(&number) {
+                        *away = why;
+                    }
+                }
             }
         }
-        let away = self
-            .names
-            .iter()
-            .filter(|(number, _)| !found.contains_key(number))
-            .map(|(_, name)| format!("{name}: unavailable"));
+        let away = self.sources.values();
+        let away = away.map(|(name, why)| format!("{name}: {}", why.words()));
         self.lines.extend(away);
         Elsewhere {
             found: found.into_values().collect(),

@@ -35,8 +35,9 @@ const MESSAGES_PER_HIT: usize = 3;
 pub const QUERY_CHARS_MAX: usize = 2_000;
 /// Retractions read of one writer's notes in one session.
 const RETRACTIONS_MAX: usize = 50;
-/// Searches, keys and stops waiting for the thread; there is one search at a time.
-const INBOX_MAX: usize = 4;
+/// Searches, keys and stops waiting for the thread; there is one search at a time, and one that waited too long is
+/// answered at once.
+const INBOX_MAX: usize = 16;
 /// What a probe looks for.
 const PROBE: &str = "hello";
 
@@ -54,8 +55,35 @@ pub struct Spec {
     pub limits: ReadLimits,
 }
 
-/// Which source answers, and what it found; `Err`: it did not.
-pub type Arrival = (usize, Result<Vec<Hit>, ()>);
+/// Which source answers, and what it found.
+pub type Arrival = (usize, Result<Vec<Hit>, Away>);
+
+/// Whether an answer may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    Yes,
+    No,
+}
+
+/// Why there are no hits of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Away {
+    /// It does not answer.
+    Unavailable,
+    /// Other recalls had its time.
+    Busy,
+}
+
+impl Away {
+    /// As a result says it.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Unavailable => "unavailable",
+            Self::Busy => "busy with other recalls; ask again",
+        }
+    }
+}
 
 /// A search for one recall.
 pub struct Search {
@@ -85,8 +113,8 @@ pub struct Down {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     Ready,
-    /// Its last call has not ended, and will by then.
-    Busy(Instant),
+    /// Its last call has not ended, and will by then; what is said when it has not.
+    Busy(Instant, Away),
     Down(Down),
 }
 
@@ -118,25 +146,26 @@ impl Source {
         Ok(Self { spec, state, inbox })
     }
 
-    /// Has it search. `false`: it does not answer, or not yet, and is not asked.
+    /// Has it search, unless it cannot. With what is said when no answer comes.
     #[must_use]
-    pub fn ask(&self, search: Search) -> bool {
+    pub fn ask(&self, search: Search) -> (Asked, Away) {
         let mut state = lock(&self.state);
         let deadline = search.deadline;
-        match &*state {
-            State::Down(_) => return false,
+        let otherwise = match &*state {
+            State::Down(_) => return (Asked::No, Away::Unavailable),
+            State::Busy(until, away) if Instant::now() > *until => return (Asked::No, *away),
             // Another recall's; this one's turn comes after it.
-            State::Busy(until) if Instant::now() > *until => return false,
-            State::Ready | State::Busy(_) => {}
+            State::Busy(..) => Away::Busy,
+            State::Ready => Away::Unavailable,
+        };
+        let letter = Letter::Search(Box::new(search));
+        if self.inbox.try_send(letter).is_err() {
+            return (Asked::No, Away::Busy);
         }
-        let sent = self
-            .inbox
-            .try_send(Letter::Search(Box::new(search)))
-            .is_ok();
-        if sent && *state == State::Ready {
-            *state = State::Busy(deadline);
+        if *state == State::Ready {
+            *state = State::Busy(deadline, Away::Unavailable);
         }
-        sent
+        (Asked::Yes, otherwise)
     }
 
     /// Why it is not asked, when it did not answer.
@@ -144,7 +173,7 @@ impl Source {
     pub fn down(&self) -> Option<Down> {
         match &*lock(&self.state) {
             State::Down(down) => Some(down.clone()),
-            State::Ready | State::Busy(_) => None,
+            State::Ready | State::Busy(..) => None,
         }
     }
 
@@ -202,20 +231,36 @@ impl Worker {
     }
 
     fn answer(&self, search: &Search) {
+        // It may have waited behind a call that failed or took its time.
         let down = matches!(*lock(&self.state), State::Down(_));
-        if down || in_time(search.deadline).is_err() {
-            // It waited behind a call that failed or took its time.
-            let _ = search.answer.send((search.number, Err(())));
+        let left = search.deadline.saturating_duration_since(Instant::now());
+        let away = match (down, left.is_zero()) {
+            (true, _) => Some(Away::Unavailable),
+            (false, true) => Some(Away::Busy),
+            (false, false) => None,
+        };
+        if let Some(away) = away {
+            let _ = search.answer.send((search.number, Err(away)));
             return;
         }
-        *lock(&self.state) = State::Busy(search.deadline);
+        // With less than half of its time left for it, a source that answers each alone may be late.
+        let late = match left < self.spec.limits.source_ms_max / 2 {
+            true => Away::Busy,
+            false => Away::Unavailable,
+        };
+        *lock(&self.state) = State::Busy(search.deadline, late);
         let found = self.search(search).and_then(|hits| {
             // Late is as good as never: nobody reads it, so it marks nothing.
             in_time(search.deadline).map(|()| hits)
         });
+        let busy = late == Away::Busy && found.is_err() && in_time(search.deadline).is_err();
         // Known before anybody hears of it, so that the next recall finds it so.
-        self.is_now(found.as_ref().err().copied());
-        let _ = search.answer.send((search.number, found.map_err(drop)));
+        let (failed, away) = match busy {
+            true => (None, Away::Busy),
+            false => (found.as_ref().err().copied(), Away::Unavailable),
+        };
+        self.is_now(failed);
+        let _ = search.answer.send((search.number, found.map_err(|_| away)));
     }
 
     /// A search like any other, since something behind Honcho may be what does not answer.
@@ -233,7 +278,7 @@ impl Worker {
         let source = self.spec.place.name();
         let was = match &*state {
             State::Down(down) => Some(down.clone()),
-            State::Ready | State::Busy(_) => None,
+            State::Ready | State::Busy(..) => None,
         };
         *state = match failed {
             None => State::Ready,

@@ -200,6 +200,32 @@ fn two_recalls_at_once_both_have_the_fleet() {
 }
 
 #[test]
+fn many_recalls_at_once_of_a_slow_source_find_it_busy_and_not_failed() {
+    let world = World::with("", READERS, "recall_source_ms_max = 4000\n");
+    world.note("boxmaker1", "e1", "a boat was seen");
+    let controls = world.honcho().controls();
+    let slow = Rule::new(Fault::AnswerLate { ms: 1_200 });
+    controls.add(slow.on("POST", "/v3/workspaces/fleet/search"));
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..24)
+            .map(|_| scope.spawn(|| world.recall("boat")))
+            .collect();
+        let joined = runs.into_iter().map(|run| run.join().expect("a recall"));
+        joined.collect()
+    });
+    let with = |words: &str| {
+        let said = answers.iter().filter(|answer| answer.text.contains(words));
+        said.count()
+    };
+    let (found, busy) = (with("fleet note by boxmaker1"), with("fleet: busy"));
+    assert!(found >= 1 && found + busy == answers.len(), "{answers:?}");
+    assert!(world.status().notices.is_empty());
+    controls.clear();
+    comes_back(&world);
+    assert!(!world.log().contains("recall cannot search a source"));
+}
+
+#[test]
 fn a_stop_does_not_wait_for_a_source() {
     let mut world = world();
     let hung = Rule::new(Fault::NeverAnswer { commit: false });
