@@ -230,10 +230,18 @@ impl Honcho {
 
     fn set_card(&self, role: Role, peer: &str, lines: &[String]) -> Result<Answer, Failure> {
         let url = format!("{}/peers/{peer}/card", self.url_of(role));
-        let answer = self.put(role, &url, &json!({"peer_card": lines}))?;
-        match answer.get("peer_card") {
-            Some(Value::Array(_)) => Ok(Answer::Done),
-            _ => Err(unknown("an answer that cannot be read")),
+        // A success without the card is no outage, and trying for ever would make it one.
+        let without = |status| Failure::Gone { status };
+        match self.put(role, &url, &json!({"peer_card": lines})) {
+            Ok(answer) if matches!(answer.get("peer_card"), Some(Value::Array(_))) => {
+                Ok(Answer::Done)
+            }
+            Ok(_) => Err(without(200)),
+            Err(Failure::Unknown {
+                kind: UNREADABLE,
+                status: Some(status),
+            }) => Err(without(status)),
+            Err(other) => Err(other),
         }
     }
 
@@ -415,14 +423,13 @@ fn json_of(
             other => other,
         });
     }
-    answer
-        .body_mut()
-        .with_config()
-        .limit(ANSWER_BYTES_MAX)
-        .read_to_string()
-        .ok()
-        .and_then(|text| serde_json::from_str(&text).ok())
-        .ok_or_else(|| unknown(UNREADABLE))
+    let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+    let text = body.read_to_string().map_err(|_| unknown(UNREADABLE))?;
+    // It came whole: that has a status.
+    serde_json::from_str(&text).map_err(|_| Failure::Unknown {
+        kind: UNREADABLE,
+        status: Some(status),
+    })
 }
 
 fn all_off() -> Map<String, Value> {

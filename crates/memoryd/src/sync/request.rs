@@ -182,7 +182,8 @@ pub enum Failure {
     KeyRefused {
         status: u16,
     },
-    /// Something it names is not there (404), or is in another state than we thought (409).
+    /// Something it names is not there (404), or is in another state than we thought (409, or a success without what
+    /// it should have made).
     Gone {
         status: u16,
     },

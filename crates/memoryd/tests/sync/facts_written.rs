@@ -5,7 +5,7 @@ use bxtest::wait_for;
 use bxwire::{
     Class, EditId, Label, Trust,
     links::{
-        control,
+        control::{self, SyncAction},
         memory_tools::{Caller, FactsOp},
     },
 };
@@ -474,6 +474,28 @@ fn an_answer_that_is_no_card_is_no_empty_card_and_no_success() {
     controls.add(other("{\"items\":\"x\"}").on("PUT", "*/card").times(1));
     made(&world, profile(&["Rows"]));
     until_card(&world, &["Rows"]);
+}
+
+#[test]
+fn a_card_that_is_never_shown_to_be_taken_fails_in_the_end_and_holds_up_nobody() {
+    for body in ["{\"peer_card\":null}", "null", "[1]", "no JSON"] {
+        let world = World::new();
+        conclude(&world, "owner", BOAT);
+        let controls = world.honcho().controls();
+        let other = Rule::new(Fault::Says { body: body.into() });
+        controls.add(other.on("PUT", "*/card"));
+        let card = made(&world, profile(&["Rows"]));
+        let sync = world.until("the card to fail", |sync| !sync.failed.is_empty());
+        assert_eq!(sync.failed[0].item.to_string(), card.to_string(), "{body}");
+        assert_eq!(sync.failed[0].status, Some(200), "{body}");
+        assert_eq!(asked(&world, "PUT", "/card"), 5, "{body}");
+        assert!(sync.workspaces.iter().all(|space| space.wait.is_none()));
+        world.turn(&session(2), 1);
+        world.settle();
+        controls.clear();
+        world.sync(SyncAction::RetryAll {});
+        until_card(&world, &["Rows"]);
+    }
 }
 
 #[test]
