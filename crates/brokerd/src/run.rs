@@ -10,7 +10,7 @@ use bxcore::{
     daemon::{self, EXIT_IO, STOP_MS_MAX, Signal, StateLock},
     listen, notify,
     paths::{DaemonArgs, Dirs},
-    report::{self, Actionable},
+    report::Actionable,
 };
 
 use crate::{config, serve::Broker, store::Store};
@@ -64,13 +64,7 @@ fn serve(dirs: Dirs) -> Result<(), ExitCode> {
     tracing::info!(sessions = broker.store.counts().seen, "ready");
 
     while let Ok(Signal::Reload) = signals.recv() {
-        match broker.reload() {
-            Ok(()) => tracing::info!("took the configuration over"),
-            Err(error) => tracing::error!(
-                "kept the configuration there was: {}",
-                report::actionable(&error)
-            ),
-        }
+        broker.reload();
     }
     notify::notify("STOPPING=1");
     let end = Instant::now() + STOP_MS_MAX.saturating_sub(STOP_RESERVE_MS);

@@ -8,10 +8,9 @@ use std::{
 
 use bxcore::{
     clock::Millis,
-    config::ConfigError,
     listen::{Connection, Sender},
     paths::Dirs,
-    report,
+    reload::Reloads,
 };
 use bxwire::{
     Refused,
@@ -42,14 +41,8 @@ pub struct Broker {
     pub approvals: Approvals,
     pub memory: Memory,
     pub since: Millis,
-    config: RwLock<Configured>,
-}
-
-#[derive(Debug)]
-struct Configured {
-    now: Arc<Config>,
-    /// The last file that was not taken.
-    refused: Option<String>,
+    pub reloads: Reloads,
+    config: RwLock<Arc<Config>>,
 }
 
 impl Broker {
@@ -62,45 +55,23 @@ impl Broker {
             approvals: Approvals::default(),
             memory: Memory::default(),
             since: Millis::now(),
-            config: RwLock::new(Configured {
-                now: Arc::new(config),
-                refused: None,
-            }),
+            config: RwLock::new(Arc::new(config)),
+            reloads: Reloads::default(),
         }
     }
 
     /// The configuration as it is now; a call keeps the one it began with.
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
-        let config = self.config.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&config.now)
-    }
-
-    /// Why the last change of the configuration was not taken.
-    #[must_use]
-    pub fn config_refused(&self) -> Option<String> {
-        let config = self.config.read().unwrap_or_else(PoisonError::into_inner);
-        config.refused.clone()
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Reads the configuration again; one with mistakes changes nothing.
-    ///
-    /// # Errors
-    /// The mistakes.
-    pub fn reload(&self) -> Result<(), ConfigError> {
-        let read = config::load(&self.dirs);
-        let mut config = self.config.write().unwrap_or_else(PoisonError::into_inner);
-        match read {
-            Ok(read) => {
-                config.now = Arc::new(read);
-                config.refused = None;
-                Ok(())
-            }
-            Err(error) => {
-                config.refused = Some(report::line(&error, None));
-                Err(error)
-            }
-        }
+    pub fn reload(&self) {
+        self.reloads.ended(config::load(&self.dirs).map(|read| {
+            *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
+            "took the configuration over"
+        }));
     }
 
     /// Serves loopd.

@@ -24,12 +24,7 @@ pub fn of(broker: &Broker) -> Status {
             });
         }
     }
-    if let Some(why) = broker.config_refused() {
-        notices.push(Notice {
-            text: format!("the changed configuration is not in use: {why}"),
-            runbook: Some(runbook::CONFIG_INVALID.anchor().into()),
-        });
-    }
+    notices.extend(broker.reloads.notice());
     for root in &config.roots {
         if let Err(why) = root.open(&broker.dirs) {
             notices.push(Notice {

@@ -11,6 +11,7 @@ pub mod notify;
 pub mod paths;
 mod plain;
 pub mod random;
+pub mod reload;
 pub mod repeated;
 pub mod replace;
 pub mod report;

@@ -1,6 +1,6 @@
 //! From the start to the stop: lock, control socket, signals. Called by `main`; opens no network connection.
 
-use std::path::Path;
+use std::sync::Arc;
 
 use bxcore::{
     clock::Millis,
@@ -9,7 +9,8 @@ use bxcore::{
     listen::{self, Connection, ListenError},
     notify::notify,
     paths::Dirs,
-    report::{self, Actionable},
+    reload::Reloads,
+    report::Actionable,
     runbook::{self, Runbook},
 };
 use bxwire::{
@@ -57,13 +58,17 @@ pub fn run(dirs: &Dirs) -> Result<(), StartError> {
     let _lock = StateLock::take(&dirs.state_of(NAME))?;
     let since = Millis::now();
     let control = dirs.control_socket(NAME);
+    let reloads = Arc::new(Reloads::default());
+    let ours = Arc::clone(&reloads);
     let server = listen::serve::<Control>(&control, config.limits, move |connection| {
-        answer(connection, since);
+        answer(connection, since, &ours);
     })?;
     notify("READY=1");
     tracing::info!("ready; no chat server can be configured in this version");
     while let Ok(Signal::Reload) = signals.recv() {
-        reload(&file);
+        // The bounds are fixed once the socket is served, so this only says whether the file would be taken.
+        let said = "the configuration is right; its limits count from the next start";
+        reloads.ended(config::load(&file).map(|_| said));
     }
     notify("STOPPING=1");
     server.stop(STOP_MS_MAX / 2);
@@ -71,18 +76,10 @@ pub fn run(dirs: &Dirs) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The bounds are fixed once the socket is served, so a reload only says whether the file would be taken.
-fn reload(file: &Path) {
-    match config::load(file) {
-        Ok(_) => tracing::info!("the configuration is right; its limits count from the next start"),
-        Err(error) => tracing::warn!("{}", report::actionable(&error)),
-    }
-}
-
-fn answer(mut connection: Connection<Control>, since: Millis) {
+fn answer(mut connection: Connection<Control>, since: Millis, reloads: &Reloads) {
     while let Some(request) = connection.recv() {
         let reply = match request {
-            Request::Status {} => Reply::Status(status(since)),
+            Request::Status {} => Reply::Status(status(since, reloads)),
             _ => Refused::new("not-mine", "gatewayd answers only for its own status").into(),
         };
         if connection.send(&reply).is_err() {
@@ -91,13 +88,13 @@ fn answer(mut connection: Connection<Control>, since: Millis) {
     }
 }
 
-fn status(since: Millis) -> Status {
+fn status(since: Millis, reloads: &Reloads) -> Status {
     Status {
         daemon: NAME.into(),
         build: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
         since: since.to_string(),
-        notices: Vec::new(),
+        notices: reloads.notice().into_iter().collect(),
         facts: vec![("chat servers".into(), "none configured".into())],
     }
 }

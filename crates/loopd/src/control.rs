@@ -45,6 +45,7 @@ fn status(daemon: &Daemon) -> Status {
     if daemon.memory.is_down() {
         notice("memory is unavailable", runbook::MEMORY_UNAVAILABLE);
     }
+    notices.extend(daemon.reloads.notice());
     let sessions = daemon.sessions.all();
     let running = sessions
         .iter()

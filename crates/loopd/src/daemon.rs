@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use bxcore::{append::AppendError, clock::Millis, paths::Dirs, report};
+use bxcore::{append::AppendError, clock::Millis, paths::Dirs, reload::Reloads, report};
 
 use crate::{
     broker::Broker,
@@ -26,6 +26,7 @@ pub struct Daemon {
     pub broker: Broker,
     pub memory: Memory,
     pub since: Millis,
+    pub reloads: Reloads,
     stopping: AtomicBool,
     cannot_append: AtomicBool,
 }
@@ -63,6 +64,7 @@ impl Daemon {
             ),
             memory: Memory::new(dirs.memory_socket(), limits.memory_wait_ms),
             since: Millis::now(),
+            reloads: Reloads::default(),
             stopping: AtomicBool::new(false),
             cannot_append: AtomicBool::new(false),
             settings: RwLock::new(Settings::of(config)),

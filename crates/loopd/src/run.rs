@@ -8,7 +8,7 @@ use bxcore::{
     listen::{self, ListenError},
     notify::notify,
     paths::Dirs,
-    report::{self, Actionable},
+    report::Actionable,
     runbook::{self, Runbook},
 };
 
@@ -84,15 +84,11 @@ fn start(dirs: &Dirs) -> Result<(), RunError> {
     notify("READY=1");
     tracing::info!(sessions = daemon.sessions.all().len(), "ready");
     while let Ok(Signal::Reload) = signals.recv() {
-        match Config::load(&file) {
-            Ok(config) => {
-                daemon.reload(config);
-                tracing::info!("read the configuration again");
-            }
-            Err(error) => {
-                tracing::error!("kept the old configuration: {}", report::actionable(&error))
-            }
-        }
+        let read = Config::load(&file);
+        daemon.reloads.ended(read.map(|config| {
+            daemon.reload(config);
+            "read the configuration again"
+        }));
     }
     notify("STOPPING=1");
     daemon.stop();

@@ -293,11 +293,8 @@ fn reload(dirs: &Dirs, service: &Service) {
     let read = Config::load(&dirs.config_file(NAME))
         .map_err(StartError::from)
         .and_then(|config| Ok((keys(&config)?, config)));
-    match read {
-        Ok((keys, config)) => {
-            service.configure(&config, &keys);
-            tracing::info!("configuration read again");
-        }
-        Err(error) => tracing::error!("kept the old configuration: {}", report::actionable(&error)),
-    }
+    service.reloads.ended(read.map(|(keys, config)| {
+        service.configure(&config, &keys);
+        "configuration read again"
+    }));
 }

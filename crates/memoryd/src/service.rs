@@ -9,6 +9,7 @@ use std::sync::{
 
 use bxcore::{
     clock::Millis,
+    reload::Reloads,
     report::{self, Actionable as _},
     runbook,
 };
@@ -51,6 +52,7 @@ pub struct Service {
     /// Wakes the indexing thread; one waiting wake stands for any number.
     wake: SyncSender<()>,
     pub(crate) stopping: AtomicBool,
+    pub(crate) reloads: Reloads,
     /// Until the first pass over logs and journal, and while a rebuilt index does not hold everything.
     filling: AtomicBool,
     /// What the last pass over index and logs could not do.
@@ -83,6 +85,7 @@ impl Service {
             writing: Mutex::new(()),
             wake,
             stopping: AtomicBool::new(false),
+            reloads: Reloads::default(),
             filling: AtomicBool::new(true),
             trouble: Mutex::new(Vec::new()),
             since: Millis::now(),
@@ -185,6 +188,7 @@ impl Service {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         notices.extend(trouble.iter().cloned());
         drop(trouble);
+        notices.extend(self.reloads.notice());
         notices.extend(self.hooks.notices());
         notices.extend(self.fleet.notices());
         notices

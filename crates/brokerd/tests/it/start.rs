@@ -86,7 +86,7 @@ fn a_reload_takes_a_right_file_and_keeps_the_old_one_otherwise() {
         wait_for(said, || daemon.log().contains(said).then_some(()));
     };
     let letter = Call::read(&session(1), "inbox/letter.txt");
-    reload("[tools.none]\n", "kept the configuration there was");
+    reload("[tools.none]\n", "kept the old configuration");
     assert_eq!(world.call(&letter).outcome, CallOutcome::Done);
     let notices = world.status().notices;
     let entry = notices[0].runbook.as_deref();

@@ -83,10 +83,17 @@ fn a_reload_says_what_is_wrong_and_goes_on() {
             .contains("`nonsense` is not a key")
             .then_some(())
     });
-    assert!(matches!(
-        client(&home).call(&Request::Status {}),
-        Ok(Reply::Status(_))
-    ));
+    let notices = || match client(&home).call(&Request::Status {}) {
+        Ok(Reply::Status(status)) => status.notices,
+        other => panic!("{other:?}"),
+    };
+    let said = notices();
+    assert!(said[0].text.contains("`nonsense` is not a key"), "{said:?}");
+    home.configure("gatewayd", "");
+    daemon.signal("HUP");
+    wait_for("the file to be right", || {
+        notices().is_empty().then_some(())
+    });
 }
 
 #[test]

@@ -53,11 +53,22 @@ fn without_a_model_configured_turns_fail_and_say_so() {
 #[test]
 fn a_wrong_configuration_at_sighup_keeps_the_old_one() {
     let world = world(vec![Reply::text("Still here.")]);
+    let right = std::fs::read_to_string(world.home.dirs.config_file("loopd")).unwrap();
     world.home.configure("loopd", "[model]\n");
     world.daemon().signal("HUP");
     bxtest::wait_for("its complaint", || {
         world.daemon().log().contains("kept the old").then_some(())
     });
+    let older = || {
+        let notices = world.status().notices.into_iter();
+        let mut older = notices.filter(|notice| notice.text.contains("older than the file"));
+        older.next().map(|notice| notice.text)
+    };
+    let said = older().expect("a notice");
+    assert!(said.contains("loopd.toml:1:"), "{said}");
+    world.home.configure("loopd", &right);
+    world.daemon().signal("HUP");
+    bxtest::wait_for("the file to run", || older().is_none().then_some(()));
     assert_eq!(world.say("one").1, "Still here.");
 }
 

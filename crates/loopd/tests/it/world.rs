@@ -7,6 +7,7 @@ use bxtest::{Daemon, Home, WAIT};
 use bxwire::{
     Audience, Origin, SessionId, Speaker,
     links::{
+        control,
         memory::Memory,
         tools::{Tool, Tools},
         turns::{Request, TurnEvent, Turns},
@@ -167,6 +168,15 @@ impl World {
 
     pub fn client(&self) -> Client<Turns> {
         Client::connect(&self.home.dirs.turns_socket(), WAIT).unwrap()
+    }
+
+    pub fn status(&self) -> control::Status {
+        let path = self.home.dirs.control_socket("loopd");
+        let mut client = Client::<control::Control>::connect(&path, WAIT).unwrap();
+        match client.call(&control::Request::Status {}).unwrap() {
+            control::Reply::Status(status) => status,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Runs a turn on a connection of its own and gives its events.

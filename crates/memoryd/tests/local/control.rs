@@ -281,6 +281,14 @@ fn a_hangup_rereads_the_configuration_and_a_wrong_one_changes_nothing() {
         )
         .then_some(())
     });
+    let older = || {
+        let notices = world.status().notices.into_iter();
+        let older = notices.map(|notice| notice.text);
+        older
+            .filter(|text| text.contains("older than the file"))
+            .collect::<Vec<_>>()
+    };
+    assert!(older().is_empty());
     world
         .home
         .configure("memoryd", "[limits]\nnote_chars_max = \"many\"\n");
@@ -296,6 +304,14 @@ fn a_hangup_rereads_the_configuration_and_a_wrong_one_changes_nothing() {
         shortest(),
         bxwire::links::memory_tools::Reply::Denied { .. }
     ));
+    let said = older();
+    assert!(
+        said.len() == 1 && said[0].contains("memoryd.toml:2: `limits.note_chars_max`"),
+        "{said:?}"
+    );
+    world.home.configure("memoryd", "");
+    world.daemon().signal("HUP");
+    wait_for("the file to run", || older().is_empty().then_some(()));
 }
 
 #[test]
