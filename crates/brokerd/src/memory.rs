@@ -47,15 +47,21 @@ pub struct Memory {
 /// How long the list of tools waits for memoryd: what it last said is good enough.
 const TOOLS_MS_MAX: Duration = Duration::from_millis(150);
 
+/// What memoryd says now of its tools; `None`: it does not answer.
+fn tools(socket: &Path) -> Option<Vec<String>> {
+    let mut client = Client::<MemoryTools>::connect(socket, TOOLS_MS_MAX).ok()?;
+    match client.call(&Request::Tools {}) {
+        Ok(Reply::Tools { names }) => Some(names),
+        _ => None,
+    }
+}
+
 impl Memory {
     /// Whether the model gets a tool that memoryd serves. While memoryd has never said, it does.
     pub fn offers(&self, socket: &Path) -> impl Fn(&str) -> bool + use<> {
-        let asked = Client::<MemoryTools>::connect(socket, TOOLS_MS_MAX)
-            .and_then(|mut client| client.call(&Request::Tools {}));
+        let said = tools(socket);
         let mut known = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(Reply::Tools { names }) = asked {
-            *known = Some(names);
-        }
+        *known = said.or(known.take());
         let known = known.clone();
         move |name| {
             let has = |names: &Vec<String>| names.iter().any(|known| known == name);
@@ -63,10 +69,10 @@ impl Memory {
         }
     }
 
-    /// Whether the last call found nobody.
+    /// Whether the last call found nobody, and nobody is there now either.
     #[must_use]
-    pub fn is_away(&self) -> bool {
-        self.away.load(Ordering::Relaxed)
+    pub fn is_away(&self, socket: &Path) -> bool {
+        self.away.load(Ordering::Relaxed) && tools(socket).is_none()
     }
 
     /// Calls memoryd and relays its progress. `progress` gives false when nobody listens any more.

@@ -33,13 +33,14 @@ pub fn of(broker: &Broker) -> Status {
             });
         }
     }
-    if broker.memory.is_away() {
+    let memoryd = broker.dirs.memory_tools_socket();
+    if broker.memory.is_away(&memoryd) {
         notices.push(Notice {
-            text: "memoryd did not answer the last call".into(),
+            text: "memoryd does not answer".into(),
             runbook: Some(runbook::MEMORY_UNAVAILABLE.anchor().into()),
         });
     }
-    let offers = broker.memory.offers(&broker.dirs.memory_tools_socket());
+    let offers = broker.memory.offers(&memoryd);
     let tools = Name::ALL.map(|tool| {
         let word = match config.policy(tool) {
             Policy::Allow | Policy::Ask if tool.is_memorys() && !offers(tool.as_str()) => " (off)",

@@ -130,10 +130,10 @@ impl Broker {
         }
     }
 
-    /// Whether the last try found nobody.
+    /// Whether brokerd does not answer. Where the last try found nobody, it is tried again: it may be back.
     #[must_use]
     pub fn is_down(&self) -> bool {
-        self.down.load(Ordering::SeqCst)
+        self.down.load(Ordering::SeqCst) && self.tools().is_none()
     }
 
     /// Runs a `CallTool` to its end, or ends it when `cancel` says so.

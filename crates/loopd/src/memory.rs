@@ -129,10 +129,11 @@ impl Memory {
         client.call(request)
     }
 
-    /// Whether the last question had no answer in time.
+    /// Whether memoryd does not answer. Where the last question had no answer, it is asked again: it may be back.
     #[must_use]
     pub fn is_down(&self) -> bool {
-        self.down.load(Ordering::SeqCst)
+        let audience = Audience::Owner {};
+        self.down.load(Ordering::SeqCst) && self.ask(Request::Identity { audience }).is_none()
     }
 
     fn ask(&self, request: Request) -> Option<Reply> {

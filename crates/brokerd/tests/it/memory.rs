@@ -151,6 +151,11 @@ fn memoryd_away_slow_or_dying_is_an_answer() {
     assert!(dying.text.contains("not known"), "{dying:?}");
     let told = daemon.log().matches("memoryd is away").count();
     assert_eq!(told, 1, "an outage is logged once");
+    let notices = || world.status().notices;
+    assert_eq!(notices()[0].runbook.as_deref(), Some("memory-unavailable"));
+    let names = vec!["memory".to_owned()];
+    let _memoryd = world.memoryd_says(Reply::Tools { names });
+    assert!(notices().is_empty(), "it is back: {:?}", notices());
 }
 
 #[test]

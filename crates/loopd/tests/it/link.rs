@@ -347,19 +347,25 @@ fn status_tells_what_is_wrong_and_nothing_else_is_answered() {
     world.run(&turn("k1", None, "one"));
     let mut client =
         Client::<Control>::connect(&world.home.dirs.control_socket("loopd"), WAIT).unwrap();
-    let control::Reply::Status(status) = client.call(&control::Request::Status {}).unwrap() else {
-        panic!("no status")
-    };
+    let status = world.status();
     assert_eq!(status.pid, world.daemon().pid());
-    let entries: Vec<_> = status
-        .notices
-        .iter()
-        .filter_map(|notice| notice.runbook.as_deref())
-        .collect();
+    let entries = |status: control::Status| {
+        let notices = status.notices.into_iter();
+        let entries = notices.filter_map(|notice| notice.runbook);
+        entries.collect::<Vec<_>>()
+    };
     assert_eq!(
-        entries,
+        entries(status),
         ["model-refused", "tools-unavailable", "memory-unavailable"]
     );
+    // Those that are back need no turn to be seen.
+    world.serve_broker();
+    assert_eq!(
+        entries(world.status()),
+        ["model-refused", "memory-unavailable"]
+    );
+    world.serve_memory();
+    assert_eq!(entries(world.status()), ["model-refused"]);
     assert!(matches!(client.call(&control::Request::MemoryShow {}),
         Err(ClientError::Refused(refused)) if refused.kind == "not-mine"));
 }
