@@ -21,12 +21,13 @@ use crate::{
 
 const NOT_THE_ANSWER: Failure = Failure::Answer { daemon: "loopd" };
 
-/// Every session, newest last.
+/// The sessions, newest last, and how many older ones an answer has no room for.
 ///
 /// # Errors
 /// When loopd cannot answer.
 pub fn list(dirs: &Dirs, json: bool) -> Result<Exit, Failure> {
-    let TurnEvent::Sessions { mut sessions } = link::loopd(dirs, &Request::ListSessions {})? else {
+    let listed = link::loopd(dirs, &Request::ListSessions {})?;
+    let TurnEvent::Sessions { mut sessions, more } = listed else {
         return Err(NOT_THE_ANSWER);
     };
     sessions.sort_by(|a, b| a.started.cmp(&b.started));
@@ -38,6 +39,9 @@ pub fn list(dirs: &Dirs, json: bool) -> Result<Exit, Failure> {
         out::say("no sessions yet; `bxctl chat` starts one");
     } else {
         out::print(&session_table(&sessions))?;
+    }
+    if let Some(more) = more {
+        out::say(&format!("{more} more, older"));
     }
     Ok(Exit::Done)
 }

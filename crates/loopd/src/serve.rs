@@ -291,9 +291,11 @@ fn answer(daemon: &Daemon, request: Request, out: &Out) {
             name,
             arguments,
         } => commands::command(daemon, &session, speaker, &name, arguments),
-        Request::ListSessions {} => Ok(TurnEvent::Sessions {
-            sessions: daemon.sessions.list(),
-        }),
+        Request::ListSessions {} => {
+            let (sessions, more) = daemon.sessions.list();
+            let more = (more > 0).then_some(more as u64);
+            Ok(TurnEvent::Sessions { sessions, more })
+        }
         Request::SessionLabel { session } => commands::label(daemon, &session),
         Request::PurgeSession { session } => purge::purge(daemon, &session),
         Request::Turn { .. } => return,

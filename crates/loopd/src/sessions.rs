@@ -171,9 +171,10 @@ impl Sessions {
         self.lock().sessions.values().cloned().collect()
     }
 
-    /// The newest sessions, newest first: as many as fit one frame, which is some thousands.
+    /// The newest sessions, newest first: as many as fit one frame, which is some thousands. With how many older ones do
+    /// not.
     #[must_use]
-    pub fn list(&self) -> Vec<SessionSummary> {
+    pub fn list(&self) -> (Vec<SessionSummary>, usize) {
         let mut all: Vec<_> = self
             .all()
             .into_iter()
@@ -198,15 +199,9 @@ impl Sessions {
             bytes <= LIST_BYTES_MAX
         });
         let fitting = fitting.count();
-        if fitting < all.len() {
-            tracing::warn!(
-                listed = fitting,
-                all = all.len(),
-                "a listing holds the newest sessions only"
-            );
-        }
+        let more = all.len() - fitting;
         all.truncate(fitting);
-        all
+        (all, more)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -308,10 +303,14 @@ mod tests {
                 let at = format!("2026-01-31T10:00:00.{number:04}Z");
                 session.update(&[Record { seq: 1, at, body }]);
             }
-            let listed = sessions.list();
-            assert_eq!(listed.len() == count, whole, "{}", listed.len());
+            let (listed, more) = sessions.list();
+            assert_eq!(more == 0, whole, "{}", listed.len());
+            assert_eq!(listed.len() + more, count);
             assert!(listed[0].started.ends_with(&format!("{:04}Z", count - 1)));
-            let event = TurnEvent::Sessions { sessions: listed };
+            let event = TurnEvent::Sessions {
+                sessions: listed,
+                more: Some(more as u64),
+            };
             let mut wire = Vec::new();
             bxwire::write_frame(&mut wire, &event).unwrap();
             assert!(whole || wire.len() > FRAME_BYTES_MAX * 99 / 100);

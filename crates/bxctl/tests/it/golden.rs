@@ -421,6 +421,7 @@ fn sessions() {
                     purged: false,
                 },
             ],
+            more: Some(1_200),
         })],
         turns::Request::SessionLabel { session } => vec![Some(TurnEvent::SessionLabel {
             session,

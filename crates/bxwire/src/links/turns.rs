@@ -120,6 +120,9 @@ pub enum TurnEvent {
     },
     Sessions {
         sessions: Vec<SessionSummary>,
+        /// How many older ones there was no room for; `None`: there are no others.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        more: Option<u64>,
     },
     Record {
         record: Record,

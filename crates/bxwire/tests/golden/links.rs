@@ -153,9 +153,13 @@ fn turn_events(into: &mut Samples) {
         }],
         Done => [TurnEvent::Done {}],
         Answer => [TurnEvent::Answer { text: "a new session".into() }],
-        Sessions => [TurnEvent::Sessions {
-            sessions: vec![summary(Some(Outcome::Replied)), summary(None)],
-        }],
+        Sessions => [
+            TurnEvent::Sessions {
+                sessions: vec![summary(Some(Outcome::Replied)), summary(None)],
+                more: None,
+            },
+            TurnEvent::Sessions { sessions: vec![summary(None)], more: Some(1_200) },
+        ],
         Record => [TurnEvent::Record {
             record: Record {
                 seq: 3,

@@ -162,7 +162,8 @@ fn sessions_are_listed_and_shown() {
     let world = world(vec![Reply::text("Hello.")]);
     let (session, _) = world.say("one");
     let mut client = world.client();
-    let TurnEvent::Sessions { sessions } = client.call(&Request::ListSessions {}).unwrap() else {
+    let TurnEvent::Sessions { sessions, .. } = client.call(&Request::ListSessions {}).unwrap()
+    else {
         panic!("no list")
     };
     assert_eq!(sessions.len(), 1);

@@ -60,7 +60,7 @@ fn a_purged_session_has_labels_and_no_words_and_takes_no_more_turns() {
             assert_eq!(refused.runbook.as_deref(), Some("session-purged"));
         }
         let listed = match world.client().call(&Request::ListSessions {}).unwrap() {
-            TurnEvent::Sessions { sessions } => sessions,
+            TurnEvent::Sessions { sessions, .. } => sessions,
             other => panic!("{other:?}"),
         };
         assert!(
