@@ -119,6 +119,8 @@ pub struct Ledger {
     turns_since: Option<Millis>,
     /// The newest replacement of the owner's card that was sent.
     card_sent: Option<(u64, usize)>,
+    /// Undecided turns of sessions that brokerd had forgotten.
+    held: BTreeMap<SessionId, BTreeSet<u64>>,
 }
 
 impl Ledger {
@@ -170,6 +172,10 @@ impl Ledger {
             Line::Withdrawn { step, .. } => self.set(step, StepState::Withdrawn)?,
             Line::Cancelled { step, .. } => self.set(step, StepState::Cancelled)?,
             Line::Requeued { step, .. } => self.set(step, StepState::Waiting)?,
+            Line::Held { session, turns, .. } => {
+                let held = self.held.entry(session.clone()).or_default();
+                held.extend(turns);
+            }
         }
         Ok(())
     }
@@ -180,6 +186,14 @@ impl Ledger {
         }
         let order = self.items.len() as u64;
         self.items.push(decided.item.clone());
+        if let ItemId::Turn { session, turn } = &decided.item
+            && let Some(held) = self.held.get_mut(session)
+        {
+            held.remove(turn);
+            if held.is_empty() {
+                self.held.remove(session);
+            }
+        }
         // The agent is alone in the fleet's sessions: they say nothing of who has spoken.
         let of_fleet = |step: &Step| matches!(step, Step::Note { .. });
         if let (Some(from), Some(session)) = (&decided.from, &decided.session)

@@ -111,8 +111,6 @@ pub struct Outbox {
     undecided: BTreeMap<SessionId, BTreeMap<u64, TurnBrief>>,
     /// Sessions about which brokerd is to be asked.
     ask: BTreeSet<SessionId>,
-    /// Sessions that brokerd gave results in and says it has never seen.
-    forgot: BTreeSet<SessionId>,
     edits: VecDeque<(Edit, EditBrief)>,
     owner: HashMap<SessionId, OwnerDecision>,
     broker: Option<Outage>,
@@ -145,7 +143,6 @@ impl Outbox {
             ledger,
             undecided: BTreeMap::new(),
             ask: BTreeSet::new(),
-            forgot: BTreeSet::new(),
             edits: VecDeque::new(),
             owner: HashMap::new(),
             broker: None,
@@ -204,7 +201,7 @@ impl Outbox {
     pub fn undecided(&self) -> impl Iterator<Item = (ItemId, Option<WaitReason>)> + '_ {
         self.undecided.iter().flat_map(|(session, turns)| {
             let reason = match &self.broker {
-                _ if self.forgot.contains(session) => Some(WaitReason::BrokerForgot),
+                _ if self.ledger.held(session).is_some() => Some(WaitReason::BrokerForgot),
                 Some(_) => Some(WaitReason::BrokerAway),
                 None => None,
             };
@@ -452,7 +449,10 @@ impl Outbox {
                         }
                     }
                 }
-                Line::Opened { .. } | Line::Sending { .. } | Line::Requeued { .. } => {}
+                Line::Opened { .. }
+                | Line::Sending { .. }
+                | Line::Requeued { .. }
+                | Line::Held { .. } => {}
             }
         }
         if let Some(Job::Send(sending)) = &mut self.job
@@ -474,7 +474,6 @@ impl Outbox {
                     if turns.is_empty() {
                         self.undecided.remove(session);
                         self.ask.remove(session);
-                        self.forgot.remove(session);
                         self.owner.remove(session);
                     }
                 }

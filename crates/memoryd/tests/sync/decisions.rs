@@ -215,7 +215,7 @@ fn brokerd_down_leaves_a_turn_undecided_and_a_late_decision_is_from_the_later_st
 
 #[test]
 fn a_broker_that_forgot_a_session_decides_nothing_until_the_owner_does() {
-    let world = World::new();
+    let mut world = World::new();
     let forgot = SessionState {
         seen: false,
         ..CLEAN
@@ -233,21 +233,34 @@ fn a_broker_that_forgot_a_session_decides_nothing_until_the_owner_does() {
         sync.undecided.len() == 1 && sync.workspaces[0].sent == 1
     });
     assert_eq!(sync.undecided[0].runbook, "session-not-seen");
-    // Seen anew at its next tool call, it is still one that brokerd cannot vouch for.
+    // Seen anew at its next tool call, it is still one that brokerd cannot vouch for, whoever was started since.
     world.broker_says(&session(1), CLEAN);
+    world.kill();
+    world.start();
+    world.turn_of(&session(1), 2, &read);
     world.turn(&session(2), 2);
     let sync = world.until("the other session's turn", |sync| {
         sync.workspaces[0].sent == 2
     });
-    assert_eq!(sync.undecided.len(), 1, "{sync:?}");
+    assert_eq!(sync.undecided.len(), 2, "{sync:?}");
+    assert!(
+        sync.undecided
+            .iter()
+            .all(|turn| turn.runbook == "session-not-seen"),
+        "{sync:?}"
+    );
     let decide = Request::SessionDecide {
         session: session(1),
         decision: OwnerDecision::Untrusted,
     };
     assert!(matches!(world.control(&decide), Reply::Done {}));
     world.settle();
-    assert_eq!(world.messages("b-untrusted").len(), 2);
+    assert_eq!(world.messages("b-untrusted").len(), 4);
     assert_eq!(world.messages(TRUSTED).len(), 4);
+    // The owner's word was on those; brokerd's counts again for what comes.
+    world.turn_of(&session(1), 3, &read);
+    world.settle();
+    assert_eq!(world.messages(TRUSTED).len(), 6);
 }
 
 #[test]

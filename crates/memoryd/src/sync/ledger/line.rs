@@ -35,10 +35,16 @@ pub enum Line {
     Cancelled { at: Millis, step: StepRef },
     /// The owner asked for another try.
     Requeued { at: Millis, step: StepRef },
+    /// Turns that wait for the owner: brokerd had forgotten their session, and has no second word on them.
+    Held {
+        at: Millis,
+        session: SessionId,
+        turns: Vec<u64>,
+    },
 }
 
 /// Every `type` a line may have.
-pub const TYPES: [&str; 10] = [
+pub const TYPES: [&str; 11] = [
     "opened",
     "decided",
     "decided2",
@@ -49,6 +55,7 @@ pub const TYPES: [&str; 10] = [
     "withdrawn",
     "cancelled",
     "requeued",
+    "held",
 ];
 
 /// What became of an item, and why.

@@ -133,6 +133,12 @@ impl Ledger {
             })
     }
 
+    /// The turns of a session that wait for the owner, since brokerd had forgotten it.
+    #[must_use]
+    pub fn held(&self, session: &SessionId) -> Option<&BTreeSet<u64>> {
+        self.held.get(session)
+    }
+
     /// The last Honcho session of a Boxmaker session.
     #[must_use]
     pub fn session(&self, session: &SessionId) -> Option<&HonchoSession> {

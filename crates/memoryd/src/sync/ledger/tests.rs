@@ -134,6 +134,24 @@ fn a_decision_with_a_later_kind_of_step_is_newer_to_older_programs_and_reads_bac
 }
 
 #[test]
+fn a_session_is_held_until_each_held_turn_is_decided() {
+    let mut ledger = opened();
+    let session: SessionId = "20260131-abcdefghijkl".parse().unwrap();
+    let held = Line::Held {
+        at: Millis(1),
+        session: session.clone(),
+        turns: vec![2, 3],
+    };
+    ledger.apply(&held).unwrap();
+    for n in [1, 2] {
+        ledger.apply(&Line::Decided(turn(n))).unwrap();
+        assert!(ledger.held(&session).is_some(), "{n}");
+    }
+    ledger.apply(&Line::Decided(turn(3))).unwrap();
+    assert_eq!(ledger.held(&session), None);
+}
+
+#[test]
 fn an_older_card_is_not_sent_after_a_newer_one() {
     let mut ledger = opened();
     let replaced = |n| Decided {
@@ -177,6 +195,11 @@ fn a_line_reads_back_and_a_newer_kind_is_newer() {
             step: step(&turn(1)),
             kind: "refused".into(),
             status: Some(422),
+        },
+        Line::Held {
+            at: Millis(5),
+            session: "20260131-abcdefghijkl".parse().unwrap(),
+            turns: vec![1, 2],
         },
     ] {
         let text = serde_json::to_string(&line).unwrap();

@@ -71,25 +71,33 @@ impl Outbox {
         // The next tool call has brokerd see the session anew, with loopd's word alone: that is no second word on
         // what waits here.
         let state = SessionState {
-            seen: state.seen && !self.forgot.contains(session),
+            seen: state.seen && self.ledger.held(session).is_none(),
             ..state
         };
         let mut last = self.ledger.session(session).cloned();
         let mut lines = Vec::new();
-        for brief in self
-            .undecided
-            .get(session)
-            .into_iter()
-            .flat_map(BTreeMap::values)
-        {
+        let turns = self.undecided.get(session);
+        for brief in turns.into_iter().flat_map(BTreeMap::values) {
             let facts = TurnFacts {
                 broker: Some(state),
                 owner,
                 ..brief.facts
             };
             if matches!(decide::decide(&facts), Decision::Wait(_)) {
-                self.forgot.insert(session.clone());
                 // Order holds: what comes after waits for it too.
+                let held = self.ledger.held(session);
+                let new = |turn: &u64| held.is_none_or(|held| !held.contains(turn));
+                let waiting = turns
+                    .into_iter()
+                    .flat_map(|turns| turns.range(brief.turn..));
+                let turns: Vec<_> = waiting.map(|(turn, _)| *turn).filter(new).collect();
+                if !turns.is_empty() {
+                    lines.push(Line::Held {
+                        at: now,
+                        session: session.clone(),
+                        turns,
+                    });
+                }
                 break;
             }
             if lines.len() == DECIDE_TURNS_MAX {
