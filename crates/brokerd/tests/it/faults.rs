@@ -6,7 +6,7 @@ use std::{
 };
 
 use bxcore::connect::ClientError;
-use bxtest::Daemon;
+use bxtest::{Daemon, wait_for};
 use bxwire::{
     Cause, Label,
     links::tools::{CallOutcome, Reply, Request},
@@ -116,7 +116,11 @@ fn a_torn_last_line_is_cut_off() {
         let torn = [&whole[..], b"{\"v\":1,\"at\":\"2026-0"].concat();
         fs::write(world.file(name), torn).unwrap();
         let daemon = world.start();
-        assert!(daemon.log().contains("cut off an unfinished last line"));
+        wait_for("its word on it", || {
+            let log = daemon.log();
+            log.contains("cut off an unfinished last line")
+                .then_some(())
+        });
         assert_eq!(fs::read(world.file(name)).unwrap(), whole);
         assert_eq!(world.state(&session(1)), seen(Label::UNLABELLED));
     }
