@@ -134,7 +134,7 @@ impl Contents {
     ///
     /// # Errors
     /// [`Misfit`]: some of the changes may be made by then, so the caller throws `self` away.
-    pub(super) fn make(&mut self, edit: &Edit) -> Result<(), Misfit> {
+    pub fn make(&mut self, edit: &Edit) -> Result<(), Misfit> {
         edit.changes
             .iter()
             .try_for_each(|change| self.change(change, edit))
