@@ -17,8 +17,8 @@ use crate::{
 pub const TOKENIZER: &str = "porter unicode61 remove_diacritics 2";
 /// Counts up with every change of the tables; another number means a rebuild.
 const SCHEMA_VERSION: i64 = 1;
-/// Pages that SQLite keeps in memory, in KiB.
-const CACHE_KIB_MAX: i64 = 1_024;
+/// Pages that SQLite keeps in memory, in KiB: those of some fifty texts far apart, as a rare word has them among 10^6.
+const CACHE_KIB_MAX: i64 = 2_048;
 /// Pages of the write-ahead log, after which it is folded into the file.
 const WAL_PAGES_MAX: i64 = 256;
 
