@@ -12,6 +12,7 @@ use bxcore::{
     report::{self, Actionable as _},
     runbook,
 };
+use bxsanitize::Refuser;
 use bxwire::{
     Audience, Class, EditId, ItemId, Label, Refused, SessionId, Trust,
     links::{
@@ -29,6 +30,7 @@ use crate::{
     facts,
     logs::Logs,
     memory::{Memory, is_own_id},
+    plan::Rules,
     purge,
     recall::{Queries, Reader},
     review,

@@ -9,52 +9,41 @@ impl Service {
             Ok(undoing) => undoing,
             Err(denied) => return service::refused(&WriteError::Denied(denied)).into(),
         };
-        if confirm {
-            return match self
-                .write(|memory, rules, refuser, at| undoing.plan(memory, rules, refuser, at))
-            {
-                Ok(written) => Reply::Change {
-                    done: true,
-                    lines: bounded(words::lines(&written.edit)),
-                    edit: Some(written.edit.id),
-                },
-                Err(error) => service::refused(&error).into(),
-            };
-        }
-        match self
-            .store
-            .would(|memory, rules, refuser| undoing.plan(memory, rules, refuser, ""))
-        {
-            Ok(edit) => Reply::Change {
-                done: false,
-                lines: bounded(words::lines(&edit)),
-                edit: None,
-            },
-            Err(denied) => service::refused(&WriteError::Denied(denied)).into(),
-        }
+        self.change(
+            confirm,
+            |memory, rules, refuser, at| undoing.plan(memory, rules, refuser, at),
+            |_, _| Vec::new(),
+        )
     }
 
     pub(super) fn promote(&self, note: &str, confirm: bool) -> Reply {
+        self.change(
+            confirm,
+            |memory, rules, refuser, at| review::promote(memory, note, rules, refuser, at),
+            review::becomes,
+        )
+    }
+
+    /// Makes an edit, or says what it would do; `beside`: what else there is to say before it is made.
+    fn change(
+        &self,
+        confirm: bool,
+        plan: impl FnOnce(&Memory, &Rules, &Refuser, &str) -> Result<Edit, Denied>,
+        beside: impl FnOnce(&Memory, &Edit) -> Vec<String>,
+    ) -> Reply {
         if confirm {
-            let made = self.write(|memory, rules, refuser, at| {
-                review::promote(memory, note, rules, refuser, at)
-            });
-            return match made {
-                Ok(written) => Reply::Change {
-                    done: true,
-                    lines: bounded(words::lines(&written.edit)),
-                    edit: Some(written.edit.id),
-                },
+            return match self.write(plan) {
+                Ok(written) => made(&written.edit),
                 Err(error) => service::refused(&error).into(),
             };
         }
-        match self
+        let would = self
             .store
-            .would(|memory, rules, refuser| review::promote(memory, note, rules, refuser, ""))
-        {
+            .would(|memory, rules, refuser| plan(memory, rules, refuser, ""));
+        match would {
             Ok(edit) => {
                 let mut lines = bounded(words::lines(&edit));
-                lines.extend(self.store.with(|memory| review::becomes(memory, &edit)));
+                lines.extend(self.store.with(|memory| beside(memory, &edit)));
                 Reply::Change {
                     done: false,
                     lines,
@@ -88,11 +77,11 @@ impl Service {
             }
             let before = self.store.with(|memory| memory.purged(session));
             return match self.write(|memory, _, _, at| purge::plan(memory, session, at)) {
-                Ok(written) => purged(&written.edit),
+                Ok(written) => made(&written.edit),
                 // It was carried out when loopd said that the log is empty.
                 Err(WriteError::Denied(_)) if before.is_some() => {
                     let edit = before.and_then(|edit| self.store.edit(edit));
-                    edit.as_ref().map_or(NOTHING, purged)
+                    edit.as_ref().map_or(NOTHING, made)
                 }
                 Err(error) => service::refused(&error).into(),
             };
@@ -137,8 +126,8 @@ const NOTHING: Reply = Reply::Change {
     edit: None,
 };
 
-/// A purge that was carried out.
-fn purged(edit: &Edit) -> Reply {
+/// A change that was made.
+fn made(edit: &Edit) -> Reply {
     Reply::Change {
         done: true,
         lines: bounded(words::lines(edit)),

@@ -104,21 +104,7 @@ fn an_undo_of_what_is_in_doubt_waits_and_then_nothing_is_left() {
 #[test]
 fn killed_between_honchos_commit_and_the_ledgers_line_it_is_found_again() {
     let mut world = World::new();
-    world.honcho().controls().add(
-        Rule::new(Fault::NeverAnswer { commit: true })
-            .on("POST", "*/messages")
-            .times(1),
-    );
-    world.turn(&session(1), 1);
-    let asked = world
-        .honcho()
-        .controls()
-        .wait_for(bxtest::WAIT, |requests| {
-            requests
-                .iter()
-                .any(|request| request.path.ends_with("/messages"))
-        });
-    assert!(asked);
+    world.turn_without_answer(&session(1), 1);
     world.kill();
     world.start();
     let sync = world.sync(SyncAction::Show {});

@@ -23,7 +23,7 @@ use bxwire::{
     },
     log::{Body, Outcome, Record},
 };
-use honcho_local::{Options, Server};
+use honcho_local::{Fault, Options, Rule, Server};
 use serde_json::Value;
 
 pub const ANSWER_MS_MAX: Duration = Duration::from_secs(20);
@@ -119,6 +119,22 @@ impl World {
 
     pub fn honcho(&self) -> &Server {
         self.honcho.as_ref().expect("Honcho runs")
+    }
+
+    /// A turn that Honcho has taken, and whose request it does not answer.
+    pub fn turn_without_answer(&mut self, session: &SessionId, turn: u64) {
+        let controls = self.honcho().controls();
+        controls.add(
+            Rule::new(Fault::NeverAnswer { commit: true })
+                .on("POST", "*/messages")
+                .times(1),
+        );
+        self.turn(session, turn);
+        let controls = self.honcho().controls();
+        assert!(controls.wait_for(bxtest::WAIT, |requests| {
+            let mut paths = requests.iter().map(|request| &request.path);
+            paths.any(|path| path.ends_with("/messages"))
+        }));
     }
 
     /// Honcho ends; its data and its address stay.

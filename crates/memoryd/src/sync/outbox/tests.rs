@@ -30,6 +30,26 @@ fn carded(n: u64) -> Edit {
     }
 }
 
+/// An outbox with so many cards to send.
+fn with_cards(count: u64) -> Outbox {
+    let mut ledger = Ledger::default();
+    let opened = Line::Opened {
+        at: Millis(0),
+        installation: "i".into(),
+    };
+    ledger.apply(&opened).unwrap();
+    let mut outbox = Outbox::new(config(), ledger, 1);
+    let brief = EditBrief {
+        secret_text: false,
+        excluded: false,
+        authors: Vec::new(),
+    };
+    for n in 1..=count {
+        outbox.edit_made(carded(n), brief.clone());
+    }
+    outbox
+}
+
 /// Does everything up to the next card or wait.
 fn run(outbox: &mut Outbox, now: Millis) -> Task {
     loop {
@@ -59,21 +79,7 @@ fn run(outbox: &mut Outbox, now: Millis) -> Task {
 
 #[test]
 fn a_card_without_an_answer_is_waited_for_before_any_other_goes() {
-    let mut ledger = Ledger::default();
-    let opened = Line::Opened {
-        at: Millis(0),
-        installation: "i".into(),
-    };
-    ledger.apply(&opened).unwrap();
-    let mut outbox = Outbox::new(config(), ledger, 1);
-    let brief = EditBrief {
-        secret_text: false,
-        excluded: false,
-        authors: Vec::new(),
-    };
-    for n in [1, 2] {
-        outbox.edit_made(carded(n), brief.clone());
-    }
+    let mut outbox = with_cards(2);
     let card = |task: Task| match task {
         Task::Call(request) => match *request {
             Request::SetCard { lines, .. } => Some(lines[0].clone()),
@@ -105,19 +111,7 @@ fn a_card_without_an_answer_is_waited_for_before_any_other_goes() {
 
 #[test]
 fn a_card_that_honcho_never_takes_is_failed_once_others_go_through() {
-    let mut ledger = Ledger::default();
-    let opened = Line::Opened {
-        at: Millis(0),
-        installation: "i".into(),
-    };
-    ledger.apply(&opened).unwrap();
-    let mut outbox = Outbox::new(config(), ledger, 1);
-    let brief = EditBrief {
-        secret_text: false,
-        excluded: false,
-        authors: Vec::new(),
-    };
-    outbox.edit_made(carded(1), brief);
+    let mut outbox = with_cards(1);
     let error = Failure::Unknown {
         kind: "server error",
         status: Some(500),
