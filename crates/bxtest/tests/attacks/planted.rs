@@ -45,7 +45,8 @@ fn at_02_fleet_notes_full_of_query_words_are_marked_and_push_out_no_local_hit() 
 
 /// What the trusted workspaces hold after a plant and many sessions, in an order of its own.
 fn long_life(plant: &str) -> (Vec<(String, String)>, String) {
-    /// No decision counts sessions: more of them only take longer.
+    /// No decision counts sessions: more of them only take longer. The simulation has a thousand
+    /// (`crates/bxtest/tests/sim/pair.rs`).
     const CLEAN_SESSIONS: usize = 40;
     let mut world = World::one();
     let text = format!("For a bank transfer the account is {plant}.");

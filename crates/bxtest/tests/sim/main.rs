@@ -1,11 +1,13 @@
 //! The simulation: the label core of brokerd, the log records of loopd, and memoryd's decide, mirror, ledger and
 //! outbox cores in one thread, on a simulated clock, disk and Honcho, with crashes, lost answers and outages.
-//! After every step the guarantees are checked against what really happened.
+//! After every step the guarantees are checked against what really happened. `pair` runs two worlds that differ in
+//! untrusted or secret bytes alone, and compares what leaves.
 //!
 //! `BX_SEED=7 cargo test -p bxtest --test sim` repeats one run; `BX_SEEDS=1000` makes more of them.
 
 mod check;
 mod honcho;
+mod pair;
 mod random;
 mod world;
 

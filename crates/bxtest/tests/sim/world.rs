@@ -73,7 +73,7 @@ pub struct World {
     /// A call whose answer is still to come.
     flying: Option<Request>,
     pub ledger_disk: Vec<String>,
-    ledger_disk_full: bool,
+    pub ledger_disk_full: bool,
     /// The last append of memoryd's did not work.
     append_failed: bool,
     cursors: HashMap<SessionId, Cursor>,
@@ -91,8 +91,14 @@ pub struct World {
     /// The lowest label each session ever had, by daemon, to see that none falls.
     pub floor: HashMap<SessionId, (Label, Label)>,
     pub counts: BTreeMap<&'static str, u64>,
-    faults: bool,
-    refuser: Refuser,
+    pub faults: bool,
+    /// Clock and calls go by a script: no choice of the seed's moves the one or ends the other.
+    pub scripted: bool,
+    /// brokerd serves loopd, and does not answer memoryd.
+    pub broker_deaf: bool,
+    /// Everything that left, in order.
+    pub requests: Vec<Request>,
+    pub refuser: Refuser,
 }
 
 impl World {
@@ -101,6 +107,11 @@ impl World {
         let sessions = (0..SESSIONS)
             .map(|n| Session::new(n, &mut random))
             .collect();
+        Self::of(sessions, random)
+    }
+
+    /// A world of these sessions, in which nothing has happened yet.
+    pub fn of(sessions: Vec<Session>, mut random: Random) -> Self {
         let mut world = Self {
             honcho: Honcho::new(&mut random),
             config: config(),
@@ -129,6 +140,9 @@ impl World {
             floor: HashMap::new(),
             counts: BTreeMap::new(),
             faults: true,
+            scripted: false,
+            broker_deaf: false,
+            requests: Vec::new(),
             refuser: Refuser::new(&[]),
         };
         world.start_memoryd();
@@ -189,7 +203,7 @@ fn config() -> HonchoConfig {
     config.honcho.expect("a section")
 }
 
-fn speaker(realm: &str, name: &str) -> Speaker {
+pub fn speaker(realm: &str, name: &str) -> Speaker {
     Speaker {
         realm: realm.into(),
         name: name.into(),

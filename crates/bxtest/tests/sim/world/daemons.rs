@@ -3,7 +3,7 @@
 use super::*;
 
 impl World {
-    pub(super) fn broker_dies(&mut self) {
+    pub fn broker_dies(&mut self) {
         self.broker = None;
         self.count("brokerd killed");
     }
@@ -19,7 +19,7 @@ impl World {
         self.count("brokerd's file lost");
     }
 
-    pub(super) fn start_broker(&mut self) {
+    pub fn start_broker(&mut self) {
         let mut labels = Labels::default();
         for line in &self.broker_disk {
             labels.replay(&labels::read_line(line).expect("our own line"));
@@ -27,7 +27,7 @@ impl World {
         self.broker = Some(labels);
     }
 
-    pub(super) fn memoryd_dies(&mut self) {
+    pub fn memoryd_dies(&mut self) {
         self.outbox = None;
         // Nobody waits for it any more, and it goes on.
         if let Some(request) = self.flying.take() {
@@ -43,7 +43,7 @@ impl World {
         self.count("memoryd killed");
     }
 
-    pub(super) fn start_memoryd(&mut self) {
+    pub fn start_memoryd(&mut self) {
         let mut ledger = Ledger::default();
         if self.ledger_disk.is_empty() {
             let opened = Line::Opened {
@@ -69,7 +69,7 @@ impl World {
         self.read_edits();
     }
 
-    pub(super) fn read_log(&mut self, at: usize) {
+    pub fn read_log(&mut self, at: usize) {
         let Some(outbox) = &mut self.outbox else {
             return;
         };
@@ -93,11 +93,15 @@ impl World {
         }
     }
 
-    pub(super) fn read_edits(&mut self) {
+    pub fn read_edits(&mut self) {
         let Some(outbox) = &mut self.outbox else {
             return;
         };
         for edit in &self.edits {
+            // Saying it again would change nothing, and takes its time.
+            if self.scripted && outbox.ledger().entry(&ItemId::Edit(edit.id)).is_some() {
+                continue;
+            }
             let source = edit
                 .by
                 .session()
@@ -108,7 +112,7 @@ impl World {
         }
     }
 
-    pub(super) fn refuse_a_key(&mut self) {
+    pub fn refuse_a_key(&mut self) {
         self.honcho.key_refused = match self.honcho.key_refused {
             Some(_) => None,
             None => Some(*self.random.pick(&Role::ALL)),

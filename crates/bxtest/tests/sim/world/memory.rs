@@ -103,7 +103,7 @@ impl World {
     }
 
     /// The card that an edit replaces; `None`: nobody can say now.
-    fn card_now(&mut self) -> Option<Card> {
+    pub fn card_now(&mut self) -> Option<Card> {
         let after = |edit: &Edit| match edit.changes.as_slice() {
             [Change::Carded { after, .. }] => Some(after.clone()),
             _ => None,
@@ -156,11 +156,16 @@ impl World {
             kept_local: None,
             files: Vec::new(),
         };
-        self.memory.apply(edit.clone()).expect("an edit that fits");
-        self.edits.push(edit);
+        self.keep(edit);
         if !self.random.one_in(10) {
             self.read_edits();
         }
+    }
+
+    /// The journal takes an edit.
+    pub fn keep(&mut self, edit: Edit) {
+        self.memory.apply(edit.clone()).expect("an edit that fits");
+        self.edits.push(edit);
     }
 
     pub(super) fn undo(&mut self) {
@@ -242,6 +247,17 @@ impl World {
             at = doubtful;
         }
         self.count("purge");
+        self.empty(at);
+        let next = u8::try_from(self.sessions.len()).unwrap_or(u8::MAX);
+        let next = Session::new(next, &mut self.random);
+        self.sessions.push(next);
+        if !self.random.one_in(3) {
+            self.read_log(at);
+        }
+    }
+
+    /// loopd's half of a purge: no text stays in the log.
+    pub fn empty(&mut self, at: usize) {
         let session = &mut self.sessions[at];
         session.purged = true;
         session
@@ -252,12 +268,6 @@ impl World {
         self.check_blank(at);
         self.record(at, Body::Purged {});
         self.cursors.remove(&id);
-        let next = u8::try_from(self.sessions.len()).unwrap_or(u8::MAX);
-        let next = Session::new(next, &mut self.random);
-        self.sessions.push(next);
-        if !self.random.one_in(3) {
-            self.read_log(at);
-        }
     }
 
     /// memoryd's half of a purge whose log is empty: the edit, then the journal without the texts.

@@ -42,7 +42,10 @@ impl Session {
 
     pub fn new(n: u8, random: &mut Random) -> Self {
         let id = SessionId::new("20260131", [n; 12]).expect("a session id");
-        let source = *random.pick(&["chat", "chat", "home:noisy"]);
+        Self::of(id, random.pick::<&str>(&["chat", "chat", "home:noisy"]))
+    }
+
+    pub fn of(id: SessionId, source: &'static str) -> Self {
         Self {
             records: vec![Record {
                 seq: 1,

@@ -18,7 +18,7 @@ impl World {
         }
     }
 
-    pub(super) fn record(&mut self, at: usize, body: Body) {
+    pub fn record(&mut self, at: usize, body: Body) {
         let record = Record {
             seq: self.sessions[at].records.len() as u64 + 1,
             at: self.now.to_string(),
@@ -28,10 +28,8 @@ impl World {
     }
 
     fn begin(&mut self, at: usize) {
-        let session = &mut self.sessions[at];
-        session.turns += 1;
-        session.open = Some(session.turns);
-        let turn = session.turns;
+        let session = &self.sessions[at];
+        let turn = session.turns + 1;
         let name = format!("{} {turn}", session.id);
         let marked = self.random.one_in(if at == CALM { 200 } else { 20 });
         let label = Label::new(
@@ -42,7 +40,6 @@ impl World {
                 Trust::Trusted
             },
         );
-        self.sessions[at].truth = self.sessions[at].truth.join(label);
         let speaker = match self.random.below(12) {
             0 => None,
             1 => Some(speaker("home", "excluded")),
@@ -72,18 +69,7 @@ impl World {
                 },
             );
         }
-        self.record(
-            at,
-            Body::User {
-                turn,
-                key: name,
-                text,
-                speaker,
-                origin,
-                label,
-                source: None,
-            },
-        );
+        self.say(at, text, speaker, origin, label);
         if self.random.one_in(4) {
             let label = self.outside(at);
             self.record(
@@ -95,6 +81,35 @@ impl World {
                 },
             );
         }
+    }
+
+    /// A turn begins with somebody's words.
+    pub fn say(
+        &mut self,
+        at: usize,
+        text: String,
+        speaker: Option<Speaker>,
+        origin: Origin,
+        label: Label,
+    ) {
+        let session = &mut self.sessions[at];
+        session.turns += 1;
+        let turn = session.turns;
+        session.open = Some(turn);
+        session.truth = session.truth.join(label);
+        let key = format!("{} {turn}", session.id);
+        self.record(
+            at,
+            Body::User {
+                turn,
+                key,
+                text,
+                speaker,
+                origin,
+                label,
+                source: None,
+            },
+        );
     }
 
     /// The label of a text that comes in by another way than a tool: clean mostly.
@@ -125,7 +140,6 @@ impl World {
             Label::PRIVATE
         };
         let released = self.join_at_broker(at, result);
-        let turn = self.sessions[at].open.unwrap_or(1);
         let (label, from_broker) = match released {
             Some(label) if self.random.one_in(40) => {
                 // loopd is killed before it writes it down: brokerd alone knows of it.
@@ -143,13 +157,19 @@ impl World {
             // loopd's own words about a broker that is away.
             None => (Some(Label::new(Class::Public, Trust::Trusted)), false),
         };
+        self.result(at, "what a tool read".into(), label, from_broker);
+    }
+
+    /// loopd writes a tool's result down.
+    pub fn result(&mut self, at: usize, text: String, label: Option<Label>, from_broker: bool) {
+        let turn = self.sessions[at].open.unwrap_or(1);
         self.record(
             at,
             Body::ToolResult {
                 turn,
                 call: "abc".parse().expect("a call id"),
                 tool: "read_file".into(),
-                text: "what a tool read".into(),
+                text,
                 label,
                 from_broker,
             },
@@ -158,13 +178,13 @@ impl World {
 
     /// What brokerd does for a call: loopd's label first, then the result's, each durable before anything
     /// leaves. `None`: nothing left.
-    pub(super) fn join_at_broker(&mut self, at: usize, result: Label) -> Option<Label> {
+    pub fn join_at_broker(&mut self, at: usize, result: Label) -> Option<Label> {
         let session = self.sessions[at].id.clone();
         let ours = log::session_label(&self.sessions[at].records);
         for label in [ours, result] {
             let joined = self.broker.as_ref()?.join(&session, label, &[]);
             if let Some(record) = &joined.record {
-                if self.random.one_in(60) {
+                if self.faults && !self.scripted && self.random.one_in(60) {
                     // Killed between two instants: before the line, or after it and before the answer.
                     if self.random.one_in(2) {
                         self.broker_disk.push(line(record));
@@ -186,7 +206,7 @@ impl World {
     }
 
     pub(super) fn end(&mut self, at: usize) {
-        let Some(turn) = self.sessions[at].open.take() else {
+        let Some(turn) = self.sessions[at].open else {
             return;
         };
         let outcome = match self.random.below(12) {
@@ -196,12 +216,24 @@ impl World {
             2 => TurnOutcome::Interrupted,
             _ => TurnOutcome::Replied,
         };
+        self.finish(at, outcome, format!("reply to turn {turn}"));
+        // Now and then nobody tells memoryd.
+        if !self.random.one_in(5) {
+            self.read_log(at);
+        }
+    }
+
+    /// A turn ends, with a reply if it had one.
+    pub fn finish(&mut self, at: usize, outcome: TurnOutcome, reply: String) {
+        let Some(turn) = self.sessions[at].open.take() else {
+            return;
+        };
         if outcome == TurnOutcome::Replied {
             self.record(
                 at,
                 Body::Assistant {
                     turn,
-                    text: format!("reply to turn {turn}"),
+                    text: reply,
                     reasoning: None,
                     calls: Vec::new(),
                 },
@@ -220,9 +252,5 @@ impl World {
         let session = &mut self.sessions[at];
         let truth = (session.truth, session.released);
         session.truth_at.insert(turn, truth);
-        // Now and then nobody tells memoryd.
-        if !self.random.one_in(5) {
-            self.read_log(at);
-        }
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 
 impl World {
     /// memoryd's worker does one task.
-    pub(super) fn run_memoryd(&mut self) {
+    pub fn run_memoryd(&mut self) {
         let now = self.now;
         if self.flying.is_some() && self.random.one_in(3) {
             return self.answer();
@@ -20,7 +20,8 @@ impl World {
         let outcome = match task {
             Task::Wait(_) if self.flying.is_some() => return self.answer(),
             Task::Wait(until) => {
-                if let Some(until) = until.filter(|_| self.random.one_in(3)) {
+                let until = until.filter(|_| !self.scripted && self.random.one_in(3));
+                if let Some(until) = until {
                     self.now = self.now.max(until);
                 }
                 return;
@@ -46,7 +47,8 @@ impl World {
                 }
             }
             Task::AskBroker(session) => {
-                let state = self.broker.as_ref().map(|broker| broker.state(&session));
+                let broker = self.broker.as_ref().filter(|_| !self.broker_deaf);
+                let state = broker.map(|broker| broker.state(&session));
                 self.heard(session, state);
                 Outcome::Broker(state)
             }
@@ -65,15 +67,32 @@ impl World {
                     &steps,
                 ))
             }
-            Task::Call(request) => {
-                self.check_request(&request);
-                self.flying = Some(*request);
-                return;
-            }
+            Task::Call(request) => return self.leaves(*request),
         };
         if let Some(outbox) = &mut self.outbox {
             outbox.done(outcome, self.now);
             outbox.take_events();
+        }
+    }
+
+    fn leaves(&mut self, request: Request) {
+        self.check_request(&request);
+        self.requests.push(request.clone());
+        self.flying = Some(request);
+    }
+
+    /// memoryd does what there is to do now, however long it takes.
+    pub fn settle(&mut self) {
+        while let Some(outbox) = &mut self.outbox {
+            if self.flying.is_some() {
+                self.answer();
+                continue;
+            }
+            match outbox.next(self.now) {
+                Task::Wait(_) => return,
+                Task::Call(request) => self.leaves(*request),
+                _ => self.run_memoryd(),
+            }
         }
     }
 
@@ -211,6 +230,7 @@ impl World {
         self.honcho.heal();
         self.broker_disk_full = false;
         self.ledger_disk_full = false;
+        self.broker_deaf = false;
         // The owner puts brokerd's file back.
         let mut disk = std::mem::take(&mut self.broker_backup);
         disk.append(&mut self.broker_disk);
@@ -245,10 +265,7 @@ impl World {
             match outbox.next(now) {
                 Task::Wait(None) => return,
                 Task::Wait(Some(until)) => self.now = self.now.max(until),
-                Task::Call(request) => {
-                    self.check_request(&request);
-                    self.flying = Some(*request);
-                }
+                Task::Call(request) => self.leaves(*request),
                 _ => self.run_memoryd(),
             }
         }

@@ -1,0 +1,144 @@
+//! What left in a run, in the form in which two runs are compared.
+
+use bxwire::{ItemId, SessionId};
+use memoryd::sync::{
+    config::Role,
+    naming,
+    request::{Message, Request},
+};
+
+use super::life::Life;
+
+/// A request, or one message of one, as it is compared; and the turn whose words it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sent {
+    pub role: Role,
+    pub what: String,
+    pub of: Option<(SessionId, Option<u64>)>,
+}
+
+impl Life {
+    /// Everything that left, as it is compared: each message by itself, since how many go in one request is a matter
+    /// of time; without reads ([`Life::asked`]).
+    pub fn sent(&self) -> Vec<Sent> {
+        let mut sent: Vec<_> = self
+            .world
+            .requests
+            .iter()
+            .flat_map(|request| self.lines(request))
+            .collect();
+        sent.sort();
+        sent
+    }
+
+    /// What looks for something that was written: how that begins as it is compared.
+    pub fn asked(&self) -> Vec<(Role, String)> {
+        let requests = self.world.requests.iter();
+        let asked = requests.flat_map(|request| match request {
+            Request::FindMessages {
+                role,
+                session,
+                items,
+            } => {
+                let begin = |item| format!("message to {session}: {} ", self.name(item));
+                items.iter().map(|item| (*role, begin(item))).collect()
+            }
+            Request::FindConclusions {
+                role,
+                session,
+                peer,
+                content,
+            } => {
+                let written = Request::Conclude {
+                    role: *role,
+                    session: session.clone(),
+                    peer: peer.clone(),
+                    content: content.clone(),
+                };
+                vec![(*role, format!("{written:?}"))]
+            }
+            _ => Vec::new(),
+        });
+        asked.collect()
+    }
+
+    fn lines(&self, request: &Request) -> Vec<Sent> {
+        let role = request.role();
+        let one = |what: String, session: Option<&str>| {
+            let session = session.and_then(naming::of_session);
+            vec![Sent {
+                role,
+                what,
+                of: session.map(|session| (session, None)),
+            }]
+        };
+        match request {
+            Request::Probe { .. }
+            | Request::FindMessages { .. }
+            | Request::FindConclusions { .. }
+            | Request::Queue { .. }
+            | Request::Standing { .. }
+            | Request::NewConclusions { .. } => Vec::new(),
+            Request::AddMessages {
+                session, messages, ..
+            } => messages
+                .iter()
+                .map(|message| Sent {
+                    role,
+                    what: format!("message to {session}: {}", self.message(message)),
+                    of: message
+                        .origin
+                        .clone()
+                        .map(|(session, turn)| (session, Some(turn))),
+                })
+                .collect(),
+            // Honcho chose the id.
+            Request::Unconclude { id, .. } => {
+                let mut known = self.world.honcho.spaces[&role].conclusions.iter();
+                let known = known.find(|known| known.id == *id).expect("it was there");
+                let what = format!("delete `{}` of {}", known.content, known.session);
+                one(what, Some(&known.session))
+            }
+            Request::Session { session, .. } => one(format!("{request:?}"), Some(&session.name)),
+            Request::Conclude { session, .. } | Request::DeleteSession { session, .. } => {
+                one(format!("{request:?}"), Some(session))
+            }
+            Request::Workspace { .. }
+            | Request::Repair { .. }
+            | Request::Peer { .. }
+            | Request::SetCard { .. } => one(format!("{request:?}"), None),
+        }
+    }
+
+    fn message(&self, message: &Message) -> String {
+        let Message {
+            item,
+            part,
+            peer,
+            content,
+            created_at,
+            origin,
+            retracts,
+        } = message;
+        let item = self.name(item);
+        let retracts = retracts.as_ref().map(|of| (self.name(&of.item), of.moved));
+        format!("{item} {part} {peer} {created_at} {origin:?} {retracts:?} `{content}`")
+    }
+
+    /// An edit by its place among those of its session: its number counts those of all.
+    fn name(&self, item: &ItemId) -> String {
+        let ItemId::Edit(id) = item else {
+            return item.to_string();
+        };
+        let of = self.world.edits.iter().find(|edit| edit.id == *id);
+        let of = of.expect("an edit of this run");
+        if let Some(undone) = of.undoes {
+            return format!("undo of {}", self.name(&ItemId::Edit(undone)));
+        }
+        let mut ranks = self.edits.iter().filter_map(|(at, edits)| {
+            let rank = edits.iter().position(|edit| edit == id)?;
+            Some(format!("edit {rank} of session {at}"))
+        });
+        ranks.next().unwrap_or_else(|| format!("{:?}", of.changes))
+    }
+}
