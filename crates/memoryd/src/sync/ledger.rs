@@ -349,7 +349,10 @@ impl Ledger {
             | Step::Note { .. }
             | Step::Retract { .. } => {}
         }
-        self.last_sent.insert(place.role, sent.step.clone());
+        // What arrives in a session that is about to be deleted goes with it: nobody is to miss it.
+        if !self.is_doomed(&place) {
+            self.last_sent.insert(place.role, sent.step.clone());
+        }
     }
 }
 

@@ -249,3 +249,34 @@ fn a_place_is_doomed_until_the_last_of_its_deletions_is_done() {
     ledger.apply(&Line::Requeued { at, step }).unwrap();
     assert!(ledger.is_doomed(&place));
 }
+
+#[test]
+fn what_arrives_in_a_session_that_is_about_to_be_deleted_is_not_looked_for() {
+    let mut ledger = opened();
+    let sent = |decided: &Decided| Line::Sent {
+        at: Millis(3),
+        steps: vec![SentStep {
+            step: step(decided),
+            ids: vec!["m1".into()],
+            found: false,
+        }],
+    };
+    let flying = turn(1);
+    ledger.apply(&Line::Decided(flying.clone())).unwrap();
+    let steps = vec![step(&flying)];
+    let at = Millis(2);
+    ledger.apply(&Line::Sending { at, steps }).unwrap();
+    let place = ledger.place(&step(&flying)).unwrap();
+    let deletion = Decided {
+        steps: vec![Step::DeleteSession {
+            role: place.role,
+            session: place.session,
+        }],
+        ..turn(2)
+    };
+    ledger.apply(&Line::Decided(deletion.clone())).unwrap();
+    ledger.apply(&sent(&flying)).unwrap();
+    assert_eq!(ledger.last_sent(Role::Trusted), None);
+    ledger.apply(&sent(&deletion)).unwrap();
+    assert_eq!(ledger.last_sent(Role::Trusted), None);
+}
