@@ -60,7 +60,16 @@ impl Outbox {
                     self.decide_session(&session, state, now);
                 }
             }
-            Some(Job::Send(sending)) => self.last_look(sending, state, now),
+            Some(Job::Send(sending)) => {
+                // It tells of what waits in that session too: by the time of its own question a tool call may have
+                // brokerd see the session anew.
+                if let (Stage::LastLook(session), Some(state)) = (&sending.stage, state)
+                    && !state.seen
+                {
+                    self.decide_session(session, state, now);
+                }
+                self.last_look(sending, state, now);
+            }
             None => {}
         }
     }

@@ -134,3 +134,68 @@ fn a_card_that_honcho_never_takes_is_failed_once_others_go_through() {
         outbox.ledger().counts(Role::Trusted)
     );
 }
+
+#[test]
+fn what_a_look_before_a_send_tells_counts_for_what_waits_in_that_session() {
+    let session: SessionId = "20260131-abcdefghijkl".parse().unwrap();
+    let brief = |turn| TurnBrief {
+        session: session.clone(),
+        turn,
+        facts: TurnFacts {
+            outcome: bxwire::log::Outcome::Replied,
+            origin: bxwire::Origin::Interactive,
+            who: decide::Who::Known,
+            content: decide::Content::Plain,
+            before_opening: false,
+            log: Label::PRIVATE,
+            broker_results: true,
+            broker: None,
+            owner: None,
+        },
+        peer: Some("owner".into()),
+        speaker: None,
+    };
+    let says = |seen| {
+        Outcome::Broker(Some(SessionState {
+            class: Class::Private,
+            untrusted: false,
+            seen,
+        }))
+    };
+    let mut ledger = Ledger::default();
+    let opened = Line::Opened {
+        at: Millis(0),
+        installation: "i".into(),
+    };
+    ledger.apply(&opened).unwrap();
+    let mut outbox = Outbox::new(config(), ledger, 1);
+    let now = Millis(1);
+    // As far as the next question to brokerd.
+    let asked = |outbox: &mut Outbox| {
+        loop {
+            let outcome = match outbox.next(now) {
+                Task::Append(_) => Outcome::Appended,
+                Task::Call(request) => Outcome::Called(Ok(match *request {
+                    Request::Workspace { .. } => Answer::Workspace { all_off: false },
+                    _ => Answer::Done,
+                })),
+                Task::AskBroker(_) => return,
+                other => panic!("{other:?}"),
+            };
+            outbox.done(outcome, now);
+        }
+    };
+    outbox.turn_ended(brief(1));
+    asked(&mut outbox);
+    outbox.done(says(true), now);
+    asked(&mut outbox);
+    // The look before the send is on its way when the second turn ends.
+    outbox.turn_ended(brief(2));
+    outbox.done(says(false), now);
+    outbox.ask_again();
+    // A tool call had brokerd see the session anew.
+    asked(&mut outbox);
+    outbox.done(says(true), now);
+    let waits: Vec<_> = outbox.undecided().map(|(_, reason)| reason).collect();
+    assert_eq!(waits, [Some(WaitReason::BrokerForgot)]);
+}
