@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use bxwire::{Class, EditId, ItemId, Label, Origin, SessionId, links::memory_tools::About, log};
 use memoryd::edit::Change;
-use memoryd::memory::{Contents, Memory, Note};
+use memoryd::memory::{Contents, Memory, Note, is_fact};
 use memoryd::purge::is_marker;
 use memoryd::sync::{
     config::Role,

@@ -1,6 +1,8 @@
 //! A Honcho that keeps what it is told and misbehaves as the seed says. It never forgives a request that a real
 //! one would have punished: a message to a session that was not made is a failed run.
 
+mod commit;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bxcore::clock::Millis;
@@ -66,6 +68,8 @@ pub struct Honcho {
     pub down: bool,
     /// The embedding provider is down: conclusions are 500, messages are taken.
     pub embedding_down: bool,
+    /// Replacing a card is 500, for as long as this is so.
+    pub cards_down: bool,
     /// Nothing is ever derived here; whether it says so.
     pub says_so: bool,
     pub key_refused: Option<Role>,
@@ -93,6 +97,7 @@ impl Honcho {
             spaces,
             down: false,
             embedding_down: false,
+            cards_down: false,
             says_so: random.one_in(2),
             key_refused: None,
             probe_due: BTreeSet::new(),
@@ -119,6 +124,7 @@ impl Honcho {
     pub fn heal(&mut self) {
         self.down = false;
         self.embedding_down = false;
+        self.cards_down = false;
         self.key_refused = None;
         self.catch_up(Millis(i64::MAX));
     }
@@ -175,7 +181,26 @@ impl Honcho {
             self.count("embedding down");
             return Err(server_error());
         }
-        if faults && random.one_in(6) {
+        if self.cards_down && matches!(request, Request::SetCard { .. }) {
+            self.count("cards down");
+            return Err(server_error());
+        }
+        if faults && matches!(request, Request::SetCard { .. }) && random.one_in(4) {
+            return Err(self.refused());
+        }
+        if let Request::Conclude { content, .. } = request
+            && faults
+            && self.holds(content)
+            && random.one_in(2)
+        {
+            self.count("lost, and an equal one is there");
+            return Err(Failure::Unknown {
+                kind: "closed",
+                status: None,
+            });
+        }
+        // What is written is what can be lost or be there twice.
+        if faults && random.one_in(if is_write(request) { 3 } else { 10 }) {
             return self.misbehave(request, now, random);
         }
         self.commit(request)
@@ -188,7 +213,7 @@ impl Honcho {
         random: &mut Random,
     ) -> Result<Answer, Failure> {
         let lost = |kind| Failure::Unknown { kind, status: None };
-        match random.below(8) {
+        match random.below(9) {
             0 => {
                 self.count("dropped before it was carried out");
                 Err(lost("closed"))
@@ -222,11 +247,26 @@ impl Honcho {
                 self.count("an answer that is too large");
                 self.commit(request).and(Err(lost("too large")))
             }
+            7 if is_write(request) => Err(self.refused()),
             _ => {
                 self.count("not reached");
                 Err(Failure::NotReached { kind: "refused" })
             }
         }
+    }
+
+    fn refused(&mut self) -> Failure {
+        self.count("refused");
+        Failure::Refused {
+            kind: "refused",
+            status: Some(422),
+        }
+    }
+
+    /// Whether a conclusion with this text is there.
+    fn holds(&self, text: &str) -> bool {
+        let mut known = self.spaces[&Role::Trusted].conclusions.iter();
+        known.any(|known| !known.deleted && known.content == text)
     }
 
     fn count(&mut self, fault: &'static str) {
@@ -236,176 +276,6 @@ impl Honcho {
     fn id(&mut self) -> String {
         self.ids += 1;
         format!("id{}", self.ids)
-    }
-
-    fn commit(&mut self, request: &Request) -> Result<Answer, Failure> {
-        let role = request.role();
-        let gone = Failure::Gone { status: 404 };
-        if let Request::Session { session, .. } = request {
-            let name = (role, session.name.clone());
-            let before = self
-                .made_with
-                .entry(name)
-                .or_insert(session.speakers.clone());
-            assert_eq!(
-                *before, session.speakers,
-                "{} has other members than before",
-                session.name
-            );
-        }
-        if let Request::AddMessages {
-            session, messages, ..
-        } = request
-        {
-            assert!(!messages.is_empty(), "an empty batch");
-            let made: Vec<_> = messages
-                .iter()
-                .map(|message| Stored {
-                    id: self.id(),
-                    message: message.clone(),
-                })
-                .collect();
-            let ids = made.iter().map(|stored| stored.id.clone()).collect();
-            let space = self.space(role);
-            let found = space.sessions.get_mut(session);
-            let (members, stored) = found.expect("a message was sent before its session was made");
-            for message in messages {
-                assert!(
-                    members.contains(&message.peer),
-                    "a message of a peer who was not made a member first"
-                );
-            }
-            stored.extend(made);
-            return Ok(Answer::Created(ids));
-        }
-        let new_id = self.id();
-        let derives = !self.says_so;
-        let space = self.space(role);
-        Ok(match request {
-            Request::Probe { .. } => Answer::Done,
-            Request::Workspace { .. } => {
-                if !space.exists {
-                    space.exists = true;
-                    space.all_off = role == Role::Fleet;
-                }
-                Answer::Workspace {
-                    all_off: space.all_off,
-                }
-            }
-            Request::Repair { .. } => {
-                space.all_off = true;
-                Answer::Workspace { all_off: true }
-            }
-            Request::Peer { peer, .. } => {
-                assert!(space.exists, "a peer was made before its workspace");
-                assert!(
-                    role != Role::Fleet || space.all_off,
-                    "the fleet was written to while it derives"
-                );
-                space.peers.insert(peer.clone());
-                Answer::Done
-            }
-            Request::Session { session, .. } => {
-                let members = space.sessions.entry(session.name.clone()).or_default();
-                members.0.extend(session.speakers.iter().cloned());
-                members.0.insert("boxmaker".into());
-                for member in &members.0 {
-                    assert!(space.peers.contains(member), "a member who is no peer yet");
-                }
-                Answer::Done
-            }
-            Request::AddMessages { .. } => return Err(gone),
-            Request::FindMessages { session, items, .. } => {
-                let stored = space
-                    .sessions
-                    .get(session)
-                    .map(|(_, stored)| stored.as_slice());
-                let found = stored
-                    .unwrap_or_default()
-                    .iter()
-                    .filter(|stored| items.contains(&stored.message.item))
-                    .map(|stored| {
-                        let message = &stored.message;
-                        (message.item.clone(), message.part, stored.id.clone())
-                    })
-                    .collect();
-                Answer::Messages(found)
-            }
-            Request::Conclude {
-                session,
-                peer,
-                content,
-                ..
-            } => {
-                if !space.peers.contains(peer) || !space.sessions.contains_key(session) {
-                    return Err(gone);
-                }
-                space.conclusions.push(Conclusion {
-                    id: new_id.clone(),
-                    session: session.clone(),
-                    peer: peer.clone(),
-                    content: content.clone(),
-                    deleted: false,
-                    derived: false,
-                });
-                Answer::Created(vec![new_id])
-            }
-            Request::FindConclusions {
-                session,
-                peer,
-                content,
-                ..
-            } => Answer::Conclusions(
-                space
-                    .conclusions
-                    .iter()
-                    .rev()
-                    .filter(|found| {
-                        !found.deleted
-                            && found.session == *session
-                            && found.peer == *peer
-                            && found.content == *content
-                    })
-                    .map(|found| found.id.clone())
-                    .collect(),
-            ),
-            Request::Unconclude { id, .. } => {
-                let found = space
-                    .conclusions
-                    .iter_mut()
-                    .find(|found| found.id == *id && !found.deleted);
-                match found {
-                    Some(found) => found.deleted = true,
-                    None => return Err(gone),
-                }
-                Answer::Created(Vec::new())
-            }
-            Request::SetCard { peer, lines, .. } => {
-                assert!(space.peers.contains(peer), "a card of no peer");
-                space.card = lines.clone();
-                Answer::Done
-            }
-            Request::DeleteSession { session, .. } => {
-                if space.sessions.remove(session).is_none() {
-                    return Err(gone);
-                }
-                let of_session = space.conclusions.iter_mut();
-                of_session
-                    .filter(|found| found.session == *session)
-                    .for_each(|found| found.deleted = true);
-                Answer::Done
-            }
-            Request::Queue { .. } => Answer::Queue(Queue {
-                pending: 0,
-                derives,
-            }),
-            Request::Standing { ids, .. } => {
-                Answer::Conclusions(space.standing(|found| ids.contains(&found.id)))
-            }
-            Request::NewConclusions { peer, .. } => {
-                Answer::Conclusions(space.standing(|found| found.peer == *peer))
-            }
-        })
     }
 
     /// Honcho concludes something about the owner from a session of the trusted workspace.

@@ -20,7 +20,7 @@ use bxwire::{
 use memoryd::{
     edit::{By, Card, Change, Edit},
     logs::{Cursor, Turn},
-    memory::Memory,
+    memory::{Memory, Note},
     plan::Rules,
     purge,
     sync::{
@@ -153,25 +153,39 @@ impl World {
         *self.counts.entry(what).or_default() += 1;
     }
 
+    /// In small steps while somebody may still be at work on what is in doubt.
+    fn time_passes(&mut self) {
+        let near = !self.in_doubt().is_empty() && !self.random.one_in(4);
+        let ms = *self.random.pick(match near {
+            true => &[1, 300, 900, 2_000, 5_000],
+            false => &[50, 900, 5_000, 61_000, 181_000, 700_000],
+        });
+        self.now = self.now.plus_ms(ms);
+    }
+
     /// One thing happens.
     pub fn step(&mut self) {
         match self.random.below(100) {
             0 => self.honcho.derive(&mut self.random),
             1..=27 => self.talk(),
-            28..=81 => self.run_memoryd(),
-            82..=84 => self.undo(),
-            85..=91 => {
-                let ms = *self
-                    .random
-                    .pick(&[1, 50, 900, 5_000, 61_000, 181_000, 700_000]);
-                self.now = self.now.plus_ms(ms);
+            28..=81 => {
+                for _ in 0..=self.random.below(4) {
+                    self.run_memoryd();
+                }
             }
-            92 => {
+            82 | 83 => self.undo(),
+            84 => self.remove_several(),
+            85..=91 => self.time_passes(),
+            92 if self.honcho.down || self.random.one_in(3) => {
                 self.honcho.down = !self.honcho.down;
                 self.count("honcho up or down");
             }
-            93 => self.honcho.embedding_down = !self.honcho.embedding_down,
-            94 => self.refuse_a_key(),
+            92 => self.honcho.cards_down = !self.honcho.cards_down,
+            93 if self.honcho.embedding_down || self.random.one_in(3) => {
+                self.honcho.embedding_down = !self.honcho.embedding_down;
+            }
+            94 if self.honcho.key_refused.is_some() || self.random.one_in(3) => self.refuse_a_key(),
+            93 | 94 => {}
             95 if self.random.one_in(12) => self.broker_forgets(),
             95 => self.broker_dies(),
             96 => self.memoryd_dies(),

@@ -91,6 +91,9 @@ impl Coverage {
         for what in [
             "fact forgotten",
             "card replaced",
+            "card after card",
+            "noted twice",
+            "several removed",
             "undo refused",
             "brokerd's file lost",
             "result lost by loopd",

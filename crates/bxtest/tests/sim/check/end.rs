@@ -65,6 +65,8 @@ impl World {
         self.check_order();
         self.check_ids(ledger);
         self.check_undone(outbox);
+        self.check_common(outbox);
+        self.check_retracted(outbox);
         self.check_forgotten(outbox);
         self.check_card(ledger);
         self.check_purged();

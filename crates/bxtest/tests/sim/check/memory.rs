@@ -43,6 +43,9 @@ impl World {
             if found.deleted || found.content == COMMON || derived || !settled(&found.id) {
                 continue;
             }
+            if self.stays(Role::Trusted, &found.session) {
+                continue;
+            }
             let doubt = |step: &StepRef| outbox.in_doubt(step);
             let doubtful = ledger.entries().any(|entry| {
                 let steps = (0..entry.states.len()).map(|step| StepRef {
@@ -55,6 +58,95 @@ impl World {
                 doubtful || live.values().any(|text| *text == Some(&found.content)),
                 "`{}` was undone and is still there",
                 found.content
+            );
+        }
+    }
+
+    /// Of equal conclusions each stands for a note of its own.
+    pub(super) fn check_common(&self, outbox: &Outbox) {
+        let ledger = outbox.ledger();
+        let ids = |step: &StepRef| match ledger.state(step) {
+            Some(StepState::Sent { ids, .. }) => ids.clone(),
+            _ => Vec::new(),
+        };
+        let notes = self.memory.contents().notes().iter();
+        let mut may: Vec<_> = notes
+            .filter_map(|note| ledger.slot(&note.id))
+            .flat_map(ids)
+            .collect();
+        let mut open = false;
+        for entry in ledger.entries() {
+            for (step, state) in entry.decided.steps.iter().zip(&entry.states) {
+                match (step, state) {
+                    (_, StepState::Sent { .. }) => {}
+                    (Step::Unconclude { of }, _) => may.extend(ids(of)),
+                    (Step::Conclude { .. }, StepState::Trying(_) | StepState::Failed { .. }) => {
+                        open = true;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for found in &self.honcho.spaces[&Role::Trusted].conclusions {
+            let stands = found.content == COMMON
+                && !found.deleted
+                && !self.stays(Role::Trusted, &found.session);
+            assert!(
+                !stands || open || may.contains(&found.id),
+                "{} stands for no note any more",
+                found.id
+            );
+        }
+    }
+
+    /// Each note of the fleet's that was taken out of memory is taken back there, once, and no other is.
+    pub(super) fn check_retracted(&self, outbox: &Outbox) {
+        type Texts = BTreeMap<(ItemId, String), usize>;
+        let (mut noted, mut retracted) = (Texts::new(), Texts::new());
+        for (_, stored) in self.honcho.messages(Role::Fleet) {
+            let message = &stored.message;
+            let content = message.content.clone();
+            let Some(of) = &message.retracts else {
+                *noted.entry((message.item.clone(), content)).or_default() += 1;
+                continue;
+            };
+            let begins = if of.moved { "moved: " } else { "retracted: " };
+            let text = content.strip_prefix(begins).expect("how it begins");
+            *retracted.entry((of.item.clone(), text.into())).or_default() += 1;
+        }
+        let ledger = outbox.ledger();
+        for ((item, text), count) in noted {
+            let ItemId::Edit(id) = item else {
+                panic!("{item} is no note");
+            };
+            // Written last by this edit: a redo writes it anew.
+            let writes = |change: &Change, note: &Note| matches!(change, Change::Noted { note: of, .. } if *of == note.id);
+            let writer = |note: &Note| {
+                let mut edits = self.edits.iter();
+                let last = edits.rfind(|edit| edit.changes.iter().any(|it| writes(it, note)));
+                last.map(|edit| edit.id)
+            };
+            let notes = self.memory.contents().notes().iter();
+            let live = notes
+                .filter(|note| note.text == text && writer(note) == Some(id))
+                .count();
+            // Not sent: shown as failed, in doubt, or its words became secret.
+            let waiting = ledger.entries().flat_map(|entry| {
+                let steps = entry.decided.steps.iter().zip(&entry.states);
+                steps.filter(|(step, state)| {
+                    matches!(step, Step::Retract { of } if of.item == item)
+                        && !matches!(state, StepState::Sent { .. })
+                })
+            });
+            let gone = count.saturating_sub(live);
+            let known = |text: &str| retracted.get(&(item.clone(), text.into())).copied();
+            let back = known(&text).unwrap_or(0);
+            // Without its words nobody can tell which of the edit's notes it was.
+            let purged = known("[purged]").unwrap_or(0);
+            let again = self.retried.contains(&item);
+            assert!(
+                back <= gone && (again || back + purged + waiting.count() >= gone),
+                "`{text}` of {item} is there {count} times, {live} are held, {back} taken back"
             );
         }
     }
@@ -108,6 +200,23 @@ impl World {
                 !settled || there == want || (purged && there == 0),
                 "{fact} is there {there} times"
             );
+        }
+    }
+
+    /// No card is on its way that is older than one that was sent.
+    pub fn check_newest_card(&self) {
+        let ledger = self.outbox.as_ref().map(Outbox::ledger);
+        let mut trying = None;
+        for entry in ledger.into_iter().flat_map(Ledger::entries) {
+            for (step, state) in entry.decided.steps.iter().zip(&entry.states) {
+                match (step, state) {
+                    (Step::Card { .. }, StepState::Trying(_)) => trying = Some(&entry.decided.item),
+                    (Step::Card { .. }, StepState::Sent { .. }) => {
+                        assert_eq!(trying, None, "{} was sent already", entry.decided.item);
+                    }
+                    _ => {}
+                }
+            }
         }
     }
 

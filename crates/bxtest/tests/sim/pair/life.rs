@@ -300,7 +300,9 @@ impl Life {
             return;
         };
         let now = self.world.now.to_string();
-        let Ok(edit) = undo::undo(&self.world.memory, *id, &Rules::default(), &now) else {
+        // What is undone already is redone.
+        let id = self.world.memory.undone_by(*id).unwrap_or(*id);
+        let Ok(edit) = undo::undo(&self.world.memory, id, &Rules::default(), &now) else {
             return;
         };
         // What an old card was, Honcho would be asked.
@@ -341,13 +343,20 @@ impl Life {
         }
     }
 
-    /// What a session's label was after a turn, or at its end.
-    pub fn label(&self, session: &SessionId, turn: Option<u64>) -> Label {
+    /// What a session's label was after a turn.
+    pub fn label(&self, session: &SessionId, turn: u64) -> Label {
         let of_session = self.labels.iter().filter(|((of, _), _)| of == session);
-        let until = of_session.filter(|((_, n), _)| turn.is_none_or(|turn| *n <= turn));
+        let until = of_session.filter(|((_, n), _)| *n <= turn);
         until
             .map(|(_, label)| *label)
             .fold(Label::PRIVATE, Label::join)
+    }
+
+    /// How many turns a session had.
+    pub fn turns(&self, session: &SessionId) -> u64 {
+        let mut sessions = self.world.sessions.iter();
+        let found = sessions.find(|found| found.id == *session);
+        found.map_or(0, |found| found.turns)
     }
 
     pub fn kind(&self, session: &SessionId) -> Kind {

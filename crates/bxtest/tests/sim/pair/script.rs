@@ -48,7 +48,7 @@ pub enum Act {
     /// The model notes this much of what it read last, word for word.
     Note(usize),
     End(usize),
-    /// The owner takes back an edit of a session's.
+    /// The owner takes back an edit of a session's, or brings it back.
     Undo {
         of: usize,
         nth: usize,
@@ -91,15 +91,15 @@ impl Script {
         while acts.len() < ACTS {
             let at = usize::try_from(random.below(kinds.len() as u64)).unwrap_or(0);
             match random.below(40) {
-                0..=2 => acts.push(Act::Undo {
+                0..=3 => acts.push(Act::Undo {
                     of: at,
-                    nth: usize::try_from(random.below(12)).unwrap_or(0),
+                    nth: usize::try_from(random.below(8)).unwrap_or(0),
                 }),
-                3 => acts.push(Act::Restart(
+                4 => acts.push(Act::Restart(
                     *random.pick(&[Daemon::Brokerd, Daemon::Memoryd]),
                 )),
-                4 | 5 => acts.push(Act::Later(*random.pick(&[20, 3_000, 100_000, 4_000_000]))),
-                6 if random.one_in(6) && !open[at] && acts.len() > ACTS / 2 => {
+                5 | 6 => acts.push(Act::Later(*random.pick(&[20, 3_000, 100_000, 4_000_000]))),
+                7 if random.one_in(6) && !open[at] && acts.len() > ACTS / 2 => {
                     over[at] = true;
                     acts.push(Act::Purge(at));
                 }
@@ -108,11 +108,11 @@ impl Script {
                     open[at] = true;
                     acts.push(Act::Say(at));
                 }
-                7..=14 => {
+                8..=15 => {
                     open[at] = false;
                     acts.push(Act::End(at));
                 }
-                15..=20 => acts.push(Self::recall(at, kinds[at], &mut random)),
+                16..=20 => acts.push(Self::recall(at, kinds[at], &mut random)),
                 21..=29 if kinds[at] != Searching => acts.push(Act::Let(at)),
                 _ => acts.push(Act::Open(at, Self::source(kinds[at], &mut random))),
             }

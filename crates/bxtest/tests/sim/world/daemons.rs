@@ -124,10 +124,6 @@ impl World {
         let Some(outbox) = &mut self.outbox else {
             return;
         };
-        if self.random.one_in(2) {
-            outbox.try_now(now);
-            return;
-        }
         let forgot = outbox.undecided().find_map(|(item, reason)| match item {
             ItemId::Turn { session, .. } if reason == Some(WaitReason::BrokerForgot) => {
                 Some(session)
@@ -141,6 +137,10 @@ impl World {
             outbox.owner_decides(&session, decision);
             self.owner_said.insert(session);
             return self.count("the owner decided");
+        }
+        if self.random.one_in(2) {
+            outbox.try_now(now);
+            return;
         }
         // Of what failed only: retrying what is in doubt may rightly send it twice.
         for item in memoryd::sync::status::failed(outbox) {

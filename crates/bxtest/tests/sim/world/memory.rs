@@ -10,15 +10,18 @@ impl World {
         }
         let Some(broker) = &self.broker else { return };
         let label = broker.label(&self.sessions[at].id);
-        let id = EditId(self.edits.len() as u64 + 1);
+        let mut id = EditId(self.edits.len() as u64 + 1);
         let clean = !label.is_untrusted() && label.class < Class::Secret;
         if clean && self.random.one_in(2) {
             let change = match self.random.one_in(2) {
                 true => self.forget(id),
                 false => self.replace_card(at, id),
             };
-            if let Some(change) = change {
-                self.edit_in(at, id, vec![change], label);
+            let Some(change) = change else { return };
+            let card = matches!(change, Change::Carded { .. });
+            self.edit_in(at, id, vec![change], label);
+            if card && self.random.one_in(2) {
+                self.card_again(at, label);
             }
             return;
         }
@@ -44,7 +47,17 @@ impl World {
                 }]
             }
             _ => {
-                let common = clean && self.random.one_in(3);
+                let common = self.random.one_in(2);
+                if common && self.random.one_in(2) {
+                    // The same twice, one right after the other.
+                    let note = Change::Noted {
+                        note: format!("n{}", id.0),
+                        text: COMMON.into(),
+                    };
+                    self.count("noted twice");
+                    self.edit_in(at, id, vec![note], label);
+                    id = EditId(id.0 + 1);
+                }
                 let mut changes = vec![Change::Noted {
                     note: format!("n{}", id.0),
                     text: if common {
@@ -160,6 +173,49 @@ impl World {
         if !self.random.one_in(10) {
             self.read_edits();
         }
+    }
+
+    /// Another card, a second or two after the last.
+    fn card_again(&mut self, at: usize, label: Label) {
+        for _ in 0..6 {
+            self.run_memoryd();
+        }
+        self.now = self.now.plus_ms(1_500);
+        let id = EditId(self.edits.len() as u64 + 1);
+        if let Some(change) = self.replace_card(at, id) {
+            self.count("card after card");
+            self.edit_in(at, id, vec![change], label);
+        }
+    }
+
+    /// The owner takes several notes out with one edit, as by hand: of one truth, so that there is one for what an
+    /// undo brings back.
+    pub(super) fn remove_several(&mut self) {
+        let notes = self.memory.contents().notes();
+        if notes.is_empty() {
+            return;
+        }
+        let first = self.random.pick(notes);
+        let truth = self.edit_truth[&first.edit];
+        let alike: Vec<_> = notes
+            .iter()
+            .filter(|note| self.edit_truth[&note.edit] == truth)
+            .cloned()
+            .collect();
+        let mut changes: Vec<Change> = Vec::new();
+        for _ in 0..3 {
+            let Note { id, text, .. } = self.random.pick(&alike).clone();
+            let change = Change::Unnoted { note: id, text };
+            if !changes.contains(&change) {
+                changes.push(change);
+            }
+        }
+        if changes.len() > 1 {
+            self.count("several removed");
+        }
+        let id = EditId(self.edits.len() as u64 + 1);
+        self.edit_truth.insert(id, truth);
+        self.journal(id, By::Owner {}, changes, None, Label::PRIVATE);
     }
 
     /// The journal takes an edit.
