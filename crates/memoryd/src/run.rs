@@ -22,7 +22,7 @@ use bxwire::links::{control::Control, memory::Memory, memory_tools::MemoryTools}
 
 use crate::{
     config::{Config, Keys},
-    fleet::service::{self as fleet, Fleet, ReadKeys},
+    fleet::service::{Fleet, ReadKeys},
     hooks::{NoHoncho, SyncHooks},
     index::Index,
     knowledge::{Knowledge, context::Context, tool::Facts},
@@ -59,8 +59,6 @@ pub enum StartError {
     Listen(#[from] ListenError),
     #[error(transparent)]
     Sync(#[from] handle::StartError),
-    #[error(transparent)]
-    Fleet(#[from] fleet::StartError),
     #[error("cannot start a thread or listen for signals")]
     System(#[source] io::Error),
 }
@@ -75,8 +73,6 @@ impl Actionable for StartError {
             Self::Journal(error) => error.runbook(),
             Self::Listen(error) => error.runbook(),
             Self::Sync(error) => error.runbook(),
-            Self::Fleet(fleet::StartError::Url(_)) => Some(runbook::HONCHO_CONFIG_INVALID),
-            Self::Fleet(fleet::StartError::System(_)) => Some(runbook::STATE_UNUSABLE),
             Self::System(_) => Some(runbook::STATE_UNUSABLE),
         }
     }
@@ -176,7 +172,8 @@ fn honcho(
         context: context.map_err(StartError::System)?,
         facts: Facts::new(&reading, key),
     };
-    let fleet = Fleet::start(reading, &read_keys, handle.installation.clone())?;
+    let fleet = Fleet::start(reading, &read_keys, handle.installation.clone())
+        .map_err(StartError::System)?;
     let file = dirs.config_file(NAME);
     let read = move || {
         let config = Config::load(&file).map_err(StartError::from);

@@ -2,17 +2,13 @@
 //! depends on it, and at start for status; one small request that makes nothing.
 
 use std::{
-    sync::{
-        Mutex, MutexGuard, PoisonError, RwLock,
-        mpsc::{Receiver, RecvTimeoutError},
-    },
-    time::Duration,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
-use roncho::{
-    blocking::{Client, Error},
-    models::chat::DialecticOptions,
-};
+use roncho::models::chat::ReasoningLevel;
+
+use super::reads::Client;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Able {
@@ -21,27 +17,20 @@ pub enum Able {
     Missing,
 }
 
-/// What is known of it, and who finds out.
+/// What is known of it. `client` is of the agent's own trusted workspace.
 pub struct WorkspaceChat {
     known: Mutex<Able>,
-    /// Waits a short time only.
-    prober: RwLock<Client>,
+}
+
+impl Default for WorkspaceChat {
+    fn default() -> Self {
+        Self {
+            known: Mutex::new(Able::Unknown),
+        }
+    }
 }
 
 impl WorkspaceChat {
-    #[must_use]
-    pub fn new(prober: Client) -> Self {
-        Self {
-            known: Mutex::new(Able::Unknown),
-            prober: RwLock::new(prober),
-        }
-    }
-
-    /// A new key.
-    pub fn reload(&self, prober: Client) {
-        *self.prober.write().unwrap_or_else(PoisonError::into_inner) = prober;
-    }
-
     /// For status.
     #[must_use]
     pub fn fact(&self) -> &'static str {
@@ -55,24 +44,20 @@ impl WorkspaceChat {
     }
 
     /// Whether it has one. What it had not it may have learned since, so that is asked again.
-    pub fn is_missing(&self) -> bool {
+    pub fn is_missing(&self, client: &Client, deadline: Instant) -> bool {
         let known = *self.known();
-        known != Able::There && self.find_out() == Able::Missing
+        known != Able::There && self.find_out(client, deadline) == Able::Missing
     }
 
     /// Asks. Without an answer, what was known stands.
-    pub fn find_out(&self) -> Able {
+    pub fn find_out(&self, client: &Client, deadline: Instant) -> Able {
         // An empty question is refused before anything is done, where the route is there at all.
-        let empty = DialecticOptions::default();
-        let prober = self.prober.read().unwrap_or_else(PoisonError::into_inner);
-        let asked = prober.workspace_chat(&empty);
+        let asked = client.chat(None, "", ReasoningLevel::Minimal, deadline);
         let mut known = self.known();
         let was = *known;
-        *known = match asked {
-            Ok(_) | Err(Error::Status { status: 422, .. }) => Able::There,
-            Err(Error::Status {
-                status: 404 | 405, ..
-            }) => Able::Missing,
+        *known = match asked.map_err(|failed| failed.status()) {
+            Ok(_) | Err(Some(422)) => Able::There,
+            Err(Some(404 | 405)) => Able::Missing,
             Err(_) => was,
         };
         match (was, *known) {
@@ -85,17 +70,6 @@ impl WorkspaceChat {
             _ => {}
         }
         *known
-    }
-
-    /// Asks until it is known.
-    pub fn find_out_first(&self, stopped: &Receiver<()>, wait_min: Duration, wait_max: Duration) {
-        let mut wait = wait_min;
-        while self.find_out() == Able::Unknown {
-            match stopped.recv_timeout(wait) {
-                Err(RecvTimeoutError::Timeout) => wait = (wait * 2).min(wait_max),
-                Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
     }
 
     fn known(&self) -> MutexGuard<'_, Able> {

@@ -6,7 +6,7 @@ use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
-        mpsc::{RecvTimeoutError, Sender, SyncSender, channel, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel},
     },
     thread,
     time::Instant,
@@ -17,24 +17,20 @@ use bxwire::{
     Cause, Label,
     links::memory_tools::{AskMemory, Reasoning},
 };
-use roncho::{
-    blocking::{Client, Error},
-    models::chat::{DialecticOptions, ReasoningLevel},
-};
+use roncho::models::chat::ReasoningLevel;
 
 use super::{
     able::{Able, WorkspaceChat},
-    client::{Peers, client},
     config::ReadLimits,
     hits::set_in,
-    service::{ReadKeys, StartError, stays_here},
+    reads::Client,
+    service::{ReadKeys, stays_here},
     slots::{CHATS_MAX, Slots},
 };
 use crate::{
     recall::{Answer, Reader, tag},
     sync::{
         config::{HonchoConfig, Role},
-        honcho::failure,
         request::Failure,
     },
 };
@@ -53,15 +49,18 @@ struct Place {
     /// The owner's peer and the agent's.
     peers: Vec<String>,
     workspace: String,
-    clients: RwLock<Arc<Clients>>,
+    client: RwLock<Arc<Client>>,
 }
 
-struct Clients {
-    chat: Client,
-    peers: Peers,
+impl Place {
+    fn client(&self) -> Arc<Client> {
+        Arc::clone(&self.client.read().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 struct Shared {
+    /// The agent's own trusted workspace, by which it is known what this Honcho can.
+    own: Arc<Place>,
     places: Vec<Arc<Place>>,
     limits: ReadLimits,
     workspace_chat: WorkspaceChat,
@@ -84,52 +83,41 @@ impl Chats {
     /// Builds the clients and starts a thread that finds out what this Honcho can.
     ///
     /// # Errors
-    /// [`StartError`].
-    pub fn start(config: &HonchoConfig, keys: &ReadKeys) -> Result<Self, StartError> {
-        let mut places = Vec::new();
-        for (name, label, agent, workspace) in listed(config) {
-            let clients = clients(config, &name, &workspace, keys).map_err(StartError::Url)?;
-            places.push(Arc::new(Place {
+    /// When the system has no thread left.
+    pub fn start(config: &HonchoConfig, keys: &ReadKeys) -> std::io::Result<Self> {
+        let place = |(name, label, agent, workspace): (String, _, _, String)| {
+            let client = client(config, &name, &workspace, keys);
+            Arc::new(Place {
                 name,
                 label,
                 peers: vec![config.owner.clone(), agent],
                 workspace,
-                clients: RwLock::new(Arc::new(clients)),
-            }));
-        }
+                client: RwLock::new(Arc::new(client)),
+            })
+        };
+        let [own, untrusted, fleet] = listed_own(config).map(place);
+        let readers = listed_readers(config).map(place);
+        let places = [Arc::clone(&own), untrusted, fleet];
         let shared = Arc::new(Shared {
-            places,
+            own,
+            places: places.into_iter().chain(readers).collect(),
             limits: config.read.limits,
-            workspace_chat: WorkspaceChat::new(prober(config, keys).map_err(StartError::Url)?),
+            workspace_chat: WorkspaceChat::default(),
             slots: Slots::default(),
         });
         let (stop, stopped) = sync_channel(1);
         let ours = Arc::clone(&shared);
         thread::Builder::new()
             .name("chat-probe".into())
-            .spawn(move || {
-                let ReadLimits {
-                    probe_ms_min,
-                    probe_ms_max,
-                    ..
-                } = ours.limits;
-                ours.workspace_chat
-                    .find_out_first(&stopped, probe_ms_min, probe_ms_max);
-            })
-            .map_err(StartError::System)?;
+            .spawn(move || ours.find_out_first(&stopped))?;
         Ok(Self { shared, stop })
     }
 
     /// New keys.
     pub fn reload(&self, config: &HonchoConfig, keys: &ReadKeys) {
         for place in &self.shared.places {
-            match clients(config, &place.name, &place.workspace, keys) {
-                Ok(new) => *write(&place.clients) = Arc::new(new),
-                Err(error) => tracing::error!("kept the old keys: {error}"),
-            }
-        }
-        if let Ok(new) = prober(config, keys) {
-            self.shared.workspace_chat.reload(new);
+            let new = Arc::new(client(config, &place.name, &place.workspace, keys));
+            *place.client.write().unwrap_or_else(PoisonError::into_inner) = new;
         }
     }
 
@@ -285,6 +273,34 @@ impl Chats {
     }
 }
 
+impl Shared {
+    /// Whether this Honcho answers over whole workspaces, asked once more.
+    fn find_out(&self) -> Able {
+        self.workspace_chat
+            .find_out(&self.own.client(), self.probed_by())
+    }
+
+    fn probed_by(&self) -> Instant {
+        Instant::now() + self.limits.source_ms_max
+    }
+
+    fn has_no_workspace_chat(&self) -> bool {
+        self.workspace_chat
+            .is_missing(&self.own.client(), self.probed_by())
+    }
+
+    /// Asks until it is known.
+    fn find_out_first(&self, stopped: &Receiver<()>) {
+        let mut wait = self.limits.probe_ms_min;
+        while self.find_out() == Able::Unknown {
+            match stopped.recv_timeout(wait) {
+                Err(RecvTimeoutError::Timeout) => wait = (wait * 2).min(self.limits.probe_ms_max),
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+}
+
 /// One call's work.
 struct Job {
     shared: Arc<Shared>,
@@ -304,7 +320,8 @@ impl Job {
                 return;
             };
             let _ = sender.send((number, Came::Started));
-            let ended = self.chat(&place);
+            let deadline = (Instant::now() + limit_ms).min(self.end);
+            let ended = self.chat(&place, deadline);
             if let Err(failed) = &ended {
                 tracing::warn!(
                     workspace = place.name,
@@ -317,37 +334,27 @@ impl Job {
         }
     }
 
-    /// `None`: Honcho has nothing to say.
-    fn chat(&self, place: &Place) -> Result<Option<String>, Failure> {
-        let clients = Arc::clone(&read(&place.clients));
-        let options = DialecticOptions {
-            query: self.question.clone(),
-            reasoning_level: Some(self.level),
-            ..DialecticOptions::default()
-        };
-        let whole = &self.shared.workspace_chat;
-        if !whole.is_missing() {
-            match clients.chat.workspace_chat(&options) {
-                Ok(reply) => return Ok(reply.content.filter(|text| !text.trim().is_empty())),
+    /// `None`: Honcho has nothing to say. However slowly it answers, this ends at the deadline, or a probe later.
+    fn chat(&self, place: &Place, deadline: Instant) -> Result<Option<String>, Failure> {
+        let client = place.client();
+        let ask = |peer| client.chat(peer, &self.question, self.level, deadline);
+        if !self.shared.has_no_workspace_chat() {
+            match ask(None) {
                 // Another Honcho than it was, or nobody has written to that workspace yet.
-                Err(Error::Status { status: 404, .. }) => {
-                    if whole.find_out() != Able::Missing {
+                Err(Failure::Gone { status: 404 }) => {
+                    if self.shared.find_out() != Able::Missing {
                         return Ok(None);
                     }
                 }
-                Err(error) => return Err(failure(&error)),
+                reply => return reply,
             }
         }
         let mut said = Vec::new();
         for peer in &place.peers {
-            if !clients.peers.has(peer)? {
+            if !client.has(peer, deadline)? {
                 continue;
             }
-            let reply = clients
-                .chat
-                .peer_chat(peer, &options)
-                .map_err(|error| failure(&error))?;
-            if let Some(text) = reply.content.filter(|text| !text.trim().is_empty()) {
+            if let Some(text) = ask(Some(peer))? {
                 said.push(format!("About {peer}: {text}"));
             }
         }
@@ -393,57 +400,38 @@ fn answer(
     }
 }
 
-/// Every workspace: name, label, whose agent's, Honcho's name.
-fn listed(config: &HonchoConfig) -> Vec<(String, Label, String, String)> {
+/// A workspace: name, label, whose agent's, Honcho's name.
+type Listed = (String, Label, String, String);
+
+fn listed_own(config: &HonchoConfig) -> [Listed; 3] {
     let own = |name: &str, label, workspace: &str| {
         let (agent, workspace) = (config.agent.clone(), workspace.to_owned());
         (name.to_owned(), label, agent, workspace)
     };
-    let mut listed = vec![
+    [
         own("own", Label::PRIVATE, &config.trusted),
         own("untrusted", Label::UNLABELLED, &config.untrusted),
         own("fleet", Label::UNLABELLED, &config.fleet),
-    ];
-    for reader in &config.read.readers {
-        let (agent, workspace) = (reader.agent.clone(), reader.workspace.clone());
-        listed.push((agent.clone(), reader.label, agent, workspace));
-    }
-    listed
+    ]
 }
 
-fn clients(
-    config: &HonchoConfig,
-    name: &str,
-    workspace: &str,
-    keys: &ReadKeys,
-) -> Result<Clients, String> {
+fn listed_readers(config: &HonchoConfig) -> impl Iterator<Item = Listed> {
+    config.read.readers.iter().map(|reader| {
+        let (agent, workspace) = (reader.agent.clone(), reader.workspace.clone());
+        (agent.clone(), reader.label, agent, workspace)
+    })
+}
+
+fn client(config: &HonchoConfig, name: &str, workspace: &str, keys: &ReadKeys) -> Client {
     let key = match name {
         "own" => keys.own.get(&Role::Trusted),
         "untrusted" => keys.own.get(&Role::Untrusted),
         "fleet" => keys.own.get(&Role::Fleet),
         agent => keys.readers.get(agent),
     };
-    Ok(Clients {
-        // A chat that is not streamed sends nothing until it is done.
-        chat: client(config, workspace, key, config.read.limits.chat_ms_max)?,
-        peers: Peers::new(config, workspace, key),
-    })
-}
-
-fn prober(config: &HonchoConfig, keys: &ReadKeys) -> Result<Client, String> {
-    let key = keys.own.get(&Role::Trusted);
-    let wait = config.read.limits.source_ms_max;
-    client(config, &config.trusted, key, wait)
+    Client::new(config, workspace, key)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
 }

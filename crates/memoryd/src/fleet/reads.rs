@@ -1,16 +1,22 @@
-//! The searches of one workspace, each with a bound on the whole call, which roncho's blocking client lacks. Called by
-//! `source` on its thread; creates nothing, and an error keeps a kind and a status.
+//! The searches of one workspace and its chats, each with a bound on the whole call, which roncho's blocking client
+//! lacks. Called by `source`, `chat` and `able` on threads of their own; creates nothing, and an error keeps a kind
+//! and a status.
 
 use std::time::{Duration, Instant};
 
 use bxcore::secrets::Secret;
-use roncho::models::{conclusions::ConclusionQuery, page::Page};
+use roncho::models::{
+    chat::{ChatResponse, ReasoningLevel},
+    conclusions::ConclusionQuery,
+    page::Page,
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::client::ANSWER_BYTES_MAX;
 use crate::sync::{config::HonchoConfig, honcho::by_status, request::Failure};
 
+/// Largest answer that is read, in bytes: as many of the longest messages as one search asks for.
+const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Shortest bound of a call.
 const CALL_MS_MIN: Duration = Duration::from_millis(1);
 
@@ -90,26 +96,50 @@ impl Client {
         Ok(page.items)
     }
 
-    /// However slowly the answer drips, the connection is closed at the deadline.
+    /// What Honcho answers over the whole workspace, or of one peer; `None`: it has nothing to say.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub fn chat(
+        &self,
+        peer: Option<&str>,
+        question: &str,
+        level: ReasoningLevel,
+        deadline: Instant,
+    ) -> Result<Option<String>, Failure> {
+        let path = match peer {
+            None => "chat".into(),
+            Some(peer) => format!("peers/{peer}/chat"),
+        };
+        let body = json!({ "query": question, "reasoning_level": level });
+        let reply: ChatResponse = self.post(&path, &body, deadline)?;
+        Ok(reply.content.filter(|text| !text.trim().is_empty()))
+    }
+
+    /// Whether a peer is there. A chat with one that is not would make it.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub fn has(&self, peer: &str, deadline: Instant) -> Result<bool, Failure> {
+        let request = self.agent.get(format!("{}/peers/{peer}/card", self.url));
+        let answer = self.ready(request, deadline).call();
+        match answer.map_err(|error| failure(&error))?.status().as_u16() {
+            200..=299 => Ok(true),
+            404 => Ok(false),
+            status => Err(by_status(status)),
+        }
+    }
+
     fn post<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &Value,
         deadline: Instant,
     ) -> Result<T, Failure> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let mut request = self
-            .agent
-            .post(format!("{}/{path}", self.url))
-            .config()
-            .timeout_global(Some(left.max(CALL_MS_MIN)))
-            .build()
-            .header("connection", "close")
-            .header("content-type", "application/json");
-        if let Some(key) = &self.key {
-            request = request.header("authorization", format!("Bearer {}", key.expose()));
-        }
-        let mut answer = request
+        let request = self.agent.post(format!("{}/{path}", self.url));
+        let mut answer = self
+            .ready(request, deadline)
+            .header("content-type", "application/json")
             .send(body.to_string())
             .map_err(|error| failure(&error))?;
         let status = answer.status().as_u16();
@@ -119,10 +149,28 @@ impl Client {
         let text = answer
             .body_mut()
             .with_config()
-            .limit(ANSWER_BYTES_MAX as u64)
+            .limit(ANSWER_BYTES_MAX)
             .read_to_string()
             .map_err(|error| failure(&error))?;
         serde_json::from_str(&text).map_err(|_| unknown("an answer that cannot be read"))
+    }
+
+    /// With the key. However slowly the answer drips, the connection is closed at the deadline.
+    fn ready<B>(
+        &self,
+        request: ureq::RequestBuilder<B>,
+        deadline: Instant,
+    ) -> ureq::RequestBuilder<B> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let request = request
+            .config()
+            .timeout_global(Some(left.max(CALL_MS_MIN)))
+            .build()
+            .header("connection", "close");
+        match &self.key {
+            Some(key) => request.header("authorization", format!("Bearer {}", key.expose())),
+            None => request,
+        }
     }
 }
 

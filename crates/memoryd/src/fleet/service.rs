@@ -30,15 +30,6 @@ pub struct ReadKeys {
     pub readers: BTreeMap<String, Secret>,
 }
 
-/// Why the read path does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error("`honcho.url` cannot be used: {0}")]
-    Url(String),
-    #[error("cannot start a thread")]
-    System(#[source] std::io::Error),
-}
-
 /// The fleet as this agent reads it. Without `[honcho]` there is none.
 pub struct Fleet(Option<Parts>);
 
@@ -58,12 +49,12 @@ impl Fleet {
     /// Starts a thread for each source.
     ///
     /// # Errors
-    /// [`StartError`].
+    /// When the system has no thread left.
     pub fn start(
         config: HonchoConfig,
         keys: &ReadKeys,
         installation: String,
-    ) -> Result<Self, StartError> {
+    ) -> std::io::Result<Self> {
         let own = Own {
             agent: config.agent.clone(),
             installation,
@@ -87,7 +78,7 @@ impl Fleet {
         let mut sources = Vec::new();
         for spec in specs {
             let client = reading(&config, &spec.place, keys);
-            sources.push(Source::start(spec, client).map_err(StartError::System)?);
+            sources.push(Source::start(spec, client)?);
         }
         let chats = Chats::start(&config, keys)?;
         Ok(Self(Some(Parts {

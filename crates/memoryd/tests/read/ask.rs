@@ -36,6 +36,23 @@ fn known(world: &World, want: &str) {
     });
 }
 
+/// A call that was made and not waited for.
+fn under_way(world: &World, workspaces: &[&str]) -> Client<MemoryTools> {
+    let path = world.home.dirs.memory_tools_socket();
+    let mut client =
+        Client::<MemoryTools>::connect(&path, Duration::from_secs(20)).expect("memoryd");
+    let arguments = AskMemory {
+        question: "swan".into(),
+        workspaces: workspaces.iter().map(|name| (*name).to_owned()).collect(),
+        reasoning: None,
+    };
+    let caller = caller(Label::PRIVATE, Audience::Owner {});
+    client
+        .send(&Request::AskMemory { caller, arguments })
+        .expect("sent");
+    client
+}
+
 #[test]
 fn its_own_trusted_workspace_answers_and_marks_nothing() {
     let world = World::new();
@@ -216,18 +233,47 @@ fn chats_that_drip_past_their_limit_hold_up_no_later_question() {
     let world = World::with(
         "",
         READERS,
-        "recall_source_ms_max = 8000\nask_memory_chat_ms_max = 2500\n",
+        "recall_source_ms_max = 8000\nask_memory_chat_ms_max = 1500\nask_memory_ms_max = 8000\n",
     );
     known(&world, "asks whole workspaces");
     world.message("b-trusted", "owner", "the swan is white", none());
-    let drips = Rule::new(Fault::Drip { every_ms: 1_000 }).times(2);
+    let drips = Rule::new(Fault::Drip { every_ms: 500 }).times(10);
     let controls = world.honcho().controls();
     controls.add(drips.path("*/chat"));
-    let answer = world.ask_memory("swan", &["own", "kitchen"]);
-    assert_eq!(answer.lines(), ["own: unavailable", "kitchen: unavailable"]);
+    for _ in 0..5 {
+        let answer = world.ask_memory("swan", &["own", "kitchen"]);
+        assert_eq!(answer.lines(), ["own: unavailable", "kitchen: unavailable"]);
+    }
+    assert_eq!(chats(&world).len(), 10);
     let answer = world.ask_memory("swan", &["own"]);
     assert!(answer.text.contains("white"), "{}", answer.text);
-    assert!(world.threads("honcho-chat") >= 2, "both still drip");
+    wait_for("their threads to end", || {
+        (world.threads("honcho-chat") == 0).then_some(())
+    });
+}
+
+#[test]
+fn two_chats_at_a_time_are_of_all_calls_together() {
+    let world = World::new();
+    known(&world, "asks whole workspaces");
+    let controls = world.honcho().controls();
+    controls.add(Rule::new(Fault::NeverAnswer { commit: false }).on("POST", "*/chat"));
+    let mut calls =
+        [["own", "fleet"], ["kitchen", "garden"]].map(|names| under_way(&world, &names));
+    for call in &mut calls {
+        let reply = call.recv().expect("a sign of life");
+        assert!(matches!(reply, Reply::Progress { .. }), "{reply:?}");
+    }
+    wait_for("both places to be taken", || {
+        (chats(&world).len() == 2).then_some(())
+    });
+    let third = controls.wait_for(Duration::from_millis(500), |records| {
+        let chats = records
+            .iter()
+            .filter(|record| record.body["query"] == "swan");
+        chats.count() > 2
+    });
+    assert!(!third, "{:?}", chats(&world));
 }
 
 #[test]
@@ -334,18 +380,7 @@ fn progress_is_told_and_a_caller_that_left_ends_it() {
         .honcho()
         .controls()
         .add(hung.on("POST", "*/chat").times(2));
-    let path = world.home.dirs.memory_tools_socket();
-    let mut client =
-        Client::<MemoryTools>::connect(&path, Duration::from_secs(20)).expect("memoryd");
-    let arguments = AskMemory {
-        question: "swan".into(),
-        workspaces: ["own", "fleet", "kitchen"].map(String::from).into(),
-        reasoning: None,
-    };
-    let caller = caller(Label::PRIVATE, Audience::Owner {});
-    client
-        .send(&Request::AskMemory { caller, arguments })
-        .expect("sent");
+    let mut client = under_way(&world, &["own", "fleet", "kitchen"]);
     for _ in 0..3 {
         let reply = client.recv().expect("a sign of life");
         let Reply::Progress { text } = reply else {
