@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel},
     },
@@ -23,7 +23,7 @@ use super::{
     able::{Able, WorkspaceChat},
     config::ReadLimits,
     hits::set_in,
-    reads::Client,
+    reads::{Client, Current},
     service::{ReadKeys, stays_here},
     slots::{CHATS_MAX, Slots},
 };
@@ -49,13 +49,7 @@ struct Place {
     /// The owner's peer and the agent's.
     peers: Vec<String>,
     workspace: String,
-    client: RwLock<Arc<Client>>,
-}
-
-impl Place {
-    fn client(&self) -> Arc<Client> {
-        Arc::clone(&self.client.read().unwrap_or_else(PoisonError::into_inner))
-    }
+    client: Current,
 }
 
 struct Shared {
@@ -92,7 +86,7 @@ impl Chats {
                 label,
                 peers: vec![config.owner.clone(), agent],
                 workspace,
-                client: RwLock::new(Arc::new(client)),
+                client: Current::new(client),
             })
         };
         let [own, untrusted, fleet] = listed_own(config).map(place);
@@ -116,8 +110,8 @@ impl Chats {
     /// New keys.
     pub fn reload(&self, config: &HonchoConfig, keys: &ReadKeys) {
         for place in &self.shared.places {
-            let new = Arc::new(client(config, &place.name, &place.workspace, keys));
-            *place.client.write().unwrap_or_else(PoisonError::into_inner) = new;
+            let client = client(config, &place.name, &place.workspace, keys);
+            place.client.replace(client);
         }
     }
 
@@ -277,7 +271,7 @@ impl Shared {
     /// Whether this Honcho answers over whole workspaces, asked once more.
     fn find_out(&self) -> Able {
         self.workspace_chat
-            .find_out(&self.own.client(), self.probed_by())
+            .find_out(&self.own.client.get(), self.probed_by())
     }
 
     fn probed_by(&self) -> Instant {
@@ -286,7 +280,7 @@ impl Shared {
 
     fn has_no_workspace_chat(&self) -> bool {
         self.workspace_chat
-            .is_missing(&self.own.client(), self.probed_by())
+            .is_missing(&self.own.client.get(), self.probed_by())
     }
 
     /// Asks until it is known.
@@ -336,7 +330,7 @@ impl Job {
 
     /// `None`: Honcho has nothing to say. However slowly it answers, this ends at the deadline, or a probe later.
     fn chat(&self, place: &Place, deadline: Instant) -> Result<Option<String>, Failure> {
-        let client = place.client();
+        let client = place.client.get();
         let ask = |peer| client.chat(peer, &self.question, self.level, deadline);
         if !self.shared.has_no_workspace_chat() {
             match ask(None) {

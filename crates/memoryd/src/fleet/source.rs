@@ -20,7 +20,7 @@ use super::{
     config::ReadLimits,
     hits::{self, Author, Conclusion, Message, Own, Place, Retracted},
     mark,
-    reads::Client,
+    reads::{Client, Current},
 };
 use crate::{
     recall::{Hit, Query},
@@ -35,7 +35,7 @@ const MESSAGES_PER_HIT: usize = 3;
 pub const QUERY_CHARS_MAX: usize = 2_000;
 /// Retractions read of one writer's notes in one session.
 const RETRACTIONS_MAX: usize = 50;
-/// Searches, keys and stops waiting for the thread; there is one search at a time, and one that waited too long is
+/// Searches and stops waiting for the thread; there is one search at a time, and one that waited too long is
 /// answered at once.
 const INBOX_MAX: usize = 16;
 /// What a probe looks for.
@@ -96,8 +96,8 @@ pub struct Search {
 
 enum Letter {
     Search(Box<Search>),
-    /// New keys.
-    Client(Box<Client>),
+    /// There is a new key.
+    Look,
     Stop,
 }
 
@@ -121,6 +121,7 @@ enum State {
 /// A source and its thread.
 pub struct Source {
     pub spec: Spec,
+    client: Arc<Current>,
     state: Arc<Mutex<State>>,
     inbox: SyncSender<Letter>,
 }
@@ -133,9 +134,10 @@ impl Source {
     pub fn start(spec: Spec, client: Client) -> std::io::Result<Self> {
         let (inbox, received) = sync_channel(INBOX_MAX);
         let state = Arc::new(Mutex::new(State::Ready));
+        let client = Arc::new(Current::new(client));
         let worker = Worker {
             spec: spec.clone(),
-            client,
+            client: Arc::clone(&client),
             state: Arc::clone(&state),
             inbox: received,
         };
@@ -143,7 +145,12 @@ impl Source {
         thread::Builder::new()
             .name(format!("read-{}", short(spec.place.name())))
             .spawn(move || worker.run())?;
-        Ok(Self { spec, state, inbox })
+        Ok(Self {
+            spec,
+            client,
+            state,
+            inbox,
+        })
     }
 
     /// Has it search, unless it cannot. With what is said when no answer comes.
@@ -177,9 +184,10 @@ impl Source {
         }
     }
 
-    /// Gives it a new key; it is tried at once.
+    /// Gives it a new key; it is tried at once, or, where so much waits, by what waits or the next probe.
     pub fn reload(&self, client: Client) {
-        let _ = self.inbox.try_send(Letter::Client(Box::new(client)));
+        self.client.replace(client);
+        let _ = self.inbox.try_send(Letter::Look);
     }
 
     /// Ends the thread, or leaves it in its call.
@@ -195,13 +203,13 @@ fn short(name: &str) -> &str {
 
 struct Worker {
     spec: Spec,
-    client: Client,
+    client: Arc<Current>,
     state: Arc<Mutex<State>>,
     inbox: Receiver<Letter>,
 }
 
 impl Worker {
-    fn run(mut self) {
+    fn run(self) {
         let mut probe_ms = self.spec.limits.probe_ms_min;
         loop {
             let down = matches!(*lock(&self.state), State::Down(_));
@@ -215,8 +223,7 @@ impl Worker {
             };
             match letter {
                 Ok(Letter::Search(search)) => self.answer(&search),
-                Ok(Letter::Client(client)) => {
-                    self.client = *client;
+                Ok(Letter::Look) => {
                     if down {
                         self.probe();
                     }
@@ -268,6 +275,7 @@ impl Worker {
         let deadline = Instant::now() + self.spec.limits.source_ms_max;
         let found = self
             .client
+            .get()
             .messages(PROBE, 1, None, deadline)
             .and_then(|_| in_time(deadline));
         self.is_now(found.err());
@@ -310,6 +318,7 @@ impl Worker {
         let limit = (query.hits * MESSAGES_PER_HIT).min(MESSAGES_MAX);
         let mut messages: Vec<_> = self
             .client
+            .get()
             .messages(&words(&query.text), limit, times(query), search.deadline)?
             .into_iter()
             .map(arrived)
@@ -349,6 +358,7 @@ impl Worker {
             .filters(filters);
         let mut found: Vec<_> = self
             .client
+            .get()
             .conclusions(&asked, deadline)?
             .into_iter()
             .map(|found| Conclusion {
@@ -379,9 +389,10 @@ impl Worker {
                 "peer_id": author.peer,
                 "metadata": {"installation": author.installation, "retracts": {"in": items}},
             }));
-            let found = self
-                .client
-                .listed(&author.session, RETRACTIONS_MAX, &filters, deadline)?;
+            let found =
+                self.client
+                    .get()
+                    .listed(&author.session, RETRACTIONS_MAX, &filters, deadline)?;
             for message in found.into_iter().map(arrived) {
                 hits::take_retraction(&message, &author, &items, &mut retracted);
             }

@@ -226,6 +226,39 @@ fn many_recalls_at_once_of_a_slow_source_find_it_busy_and_not_failed() {
 }
 
 #[test]
+fn a_new_key_reaches_a_source_however_much_waits_for_it() {
+    let mut world = World::stopped("", READERS, "recall_source_ms_max = 4000\n");
+    world.configure(&world.key_file("honcho_fleet", "an-old-key"));
+    world.start();
+    let controls = world.honcho().controls();
+    let hung = Rule::new(Fault::NeverAnswer { commit: false });
+    controls.add(hung.on("POST", "/v3/workspaces/fleet/search"));
+    std::thread::scope(|scope| {
+        let (answered, answers) = std::sync::mpsc::channel();
+        for _ in 0..24 {
+            let (world, answered) = (&world, answered.clone());
+            scope.spawn(move || answered.send(world.recall("boat").text));
+        }
+        let first = answers.recv().expect("an answer");
+        assert!(
+            first.contains("fleet: busy"),
+            "nothing more can wait: {first}"
+        );
+        world.key_file("honcho_fleet", "a-new-key");
+        world.daemon.as_ref().expect("memoryd runs").signal("HUP");
+    });
+    controls.clear();
+    wait_for("the new key", || {
+        controls.forget_requests();
+        world.recall("boat");
+        let asked = world.asked().into_iter();
+        let mut fleet = asked.filter(|record| record.path.contains("/fleet/"));
+        let key = fleet.next()?.authorization?;
+        (key == "Bearer a-new-key").then_some(())
+    });
+}
+
+#[test]
 fn a_stop_does_not_wait_for_a_source() {
     let mut world = world();
     let hung = Rule::new(Fault::NeverAnswer { commit: false });

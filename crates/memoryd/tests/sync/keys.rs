@@ -2,10 +2,22 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use bxwire::{Label, links::control::SyncAction};
+use bxcore::connect::Client;
+use bxtest::wait_for;
+use bxwire::{
+    Audience, Label,
+    links::{
+        control::SyncAction,
+        memory::{self, Before},
+        memory_tools::{AskMemory, MemoryTools, Recall, Reply, Request},
+    },
+};
 use honcho_local::{Fault, Rule};
 
-use crate::world::{Said, UNTRUSTED, World, session};
+use crate::{
+    facts::{caller, search},
+    world::{ANSWER_MS_MAX, Said, UNTRUSTED, World, owner, session},
+};
 
 const TRUSTED_KEY: &str = "canary-key-of-the-trusted-workspace";
 
@@ -83,6 +95,85 @@ fn a_refused_key_stops_its_workspace_alone_until_it_is_read_again() {
         world.said
     );
     assert!(!world.said.contains(TRUSTED_KEY));
+}
+
+/// The keys that recall, ask_memory, facts and context ask with, in this order.
+fn asked_with(world: &World) -> Vec<Option<String>> {
+    let controls = world.honcho().controls();
+    controls.forget_requests();
+    let recall = Request::Recall {
+        caller: caller(),
+        arguments: Recall {
+            query: "drum".into(),
+            k: None,
+            since: None,
+            until: None,
+            untrusted: None,
+            class: None,
+        },
+    };
+    let ask_memory = Request::AskMemory {
+        caller: caller(),
+        arguments: AskMemory {
+            question: "swan".into(),
+            workspaces: Vec::new(),
+            reasoning: None,
+        },
+    };
+    let facts = Request::Facts {
+        caller: caller(),
+        arguments: search("kettle"),
+    };
+    for request in [recall, ask_memory, facts] {
+        let path = world.home.dirs.memory_tools_socket();
+        let mut client = Client::<MemoryTools>::connect(&path, ANSWER_MS_MAX).expect("memoryd");
+        client.send(&request).expect("sent");
+        while let Reply::Progress { .. } = client.recv().expect("an answer") {}
+    }
+    world.memory(&memory::Request::Context(Before {
+        session: session(1),
+        text: "lantern".into(),
+        label: Label::PRIVATE,
+        audience: Audience::Owner {},
+        speaker: Some(owner()),
+        source: "chat".into(),
+    }));
+    let requests = controls.requests();
+    let with = |word: &str| {
+        let mut asked = requests.iter();
+        let found = asked.find(|request| request.body["query"] == word)?;
+        found.authorization.clone()
+    };
+    ["drum", "swan", "kettle", "lantern"].map(with).into()
+}
+
+#[test]
+fn everybody_who_reads_takes_a_new_key() {
+    let mut world = World::stopped("[honcho.context]\nanswer_ms_max = 8000\n");
+    let write = |world: &World, key: &str| {
+        for role in ["trusted", "fleet"] {
+            let path = world.home.path().join(role);
+            fs::write(&path, format!("{key}-of-{role}")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+    };
+    let want = |key: &str| {
+        let bearer = |role| Some(format!("Bearer {key}-of-{role}"));
+        ["fleet", "trusted", "trusted", "trusted"].map(bearer)
+    };
+    write(&world, "an-old-key");
+    for role in ["trusted", "fleet"] {
+        let path = world.home.path().join(role).display().to_string();
+        world.extra += &format!("[secrets.honcho_{role}]\nfile = \"{path}\"\n");
+    }
+    world.configure();
+    world.start();
+    assert_eq!(asked_with(&world), want("an-old-key"));
+    write(&world, "a-new-key");
+    world.daemon().signal("HUP");
+    wait_for("the new keys", || {
+        (asked_with(&world) == want("a-new-key")).then_some(())
+    });
 }
 
 #[test]
