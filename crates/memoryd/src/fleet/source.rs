@@ -140,6 +140,7 @@ impl Source {
             client: Arc::clone(&client),
             state: Arc::clone(&state),
             inbox: received,
+            unanswered: Notes::new(),
         };
         // Never joined: it may be in a call, and a stop waits for no Honcho.
         thread::Builder::new()
@@ -206,10 +207,12 @@ struct Worker {
     client: Arc<Current>,
     state: Arc<Mutex<State>>,
     inbox: Receiver<Letter>,
+    /// Whose notes the last search could not look up, if it failed there.
+    unanswered: Notes,
 }
 
 impl Worker {
-    fn run(self) {
+    fn run(mut self) {
         let mut probe_ms = self.spec.limits.probe_ms_min;
         loop {
             let down = matches!(*lock(&self.state), State::Down(_));
@@ -237,7 +240,7 @@ impl Worker {
         }
     }
 
-    fn answer(&self, search: &Search) {
+    fn answer(&mut self, search: &Search) {
         // It may have waited behind a call that failed or took its time.
         let down = matches!(*lock(&self.state), State::Down(_));
         let left = search.deadline.saturating_duration_since(Instant::now());
@@ -270,15 +273,25 @@ impl Worker {
         let _ = search.answer.send((search.number, found.map_err(|_| away)));
     }
 
-    /// A search like any other, since something behind Honcho may be what does not answer.
+    /// Makes the calls that a recall makes, those again that failed: any of them may be what does not answer.
     fn probe(&self) {
         let deadline = Instant::now() + self.spec.limits.source_ms_max;
-        let found = self
-            .client
-            .get()
-            .messages(PROBE, 1, None, deadline)
-            .and_then(|_| in_time(deadline));
-        self.is_now(found.err());
+        let tried = self.tried(deadline).and_then(|()| in_time(deadline));
+        self.is_now(tried.err());
+    }
+
+    fn tried(&self, deadline: Instant) -> Result<(), Failure> {
+        let client = self.client.get();
+        client.messages(PROBE, 1, None, deadline)?;
+        for peer in &self.spec.peers {
+            let query = self.about(peer, PROBE, 1, Map::new());
+            client.conclusions(&query, deadline)?;
+        }
+        match self.look_up(&self.unanswered, deadline) {
+            // That a session is gone by now is an answer.
+            Ok(_) | Err(Failure::Gone { .. }) => Ok(()),
+            Err(failed) => Err(failed),
+        }
     }
 
     fn is_now(&self, failed: Option<Failure>) {
@@ -313,7 +326,8 @@ impl Worker {
         }
     }
 
-    fn search(&self, search: &Search) -> Result<Vec<Hit>, Failure> {
+    fn search(&mut self, search: &Search) -> Result<Vec<Hit>, Failure> {
+        self.unanswered.clear();
         let query = &search.query;
         let limit = (query.hits * MESSAGES_PER_HIT).min(MESSAGES_MAX);
         let mut messages: Vec<_> = self
@@ -349,13 +363,8 @@ impl Worker {
         query: &Query,
         deadline: Instant,
     ) -> Result<Vec<Conclusion>, Failure> {
-        let mut filters = times(query).unwrap_or_default();
-        filters.insert("observer_id".into(), json!(peer));
-        filters.insert("observed_id".into(), json!(peer));
-        let asked = ConclusionQuery::new(cut(&query.text))
-            .top_k(u32::try_from(query.hits).unwrap_or(1))
-            .distance(self.spec.distance)
-            .filters(filters);
+        let within = times(query).unwrap_or_default();
+        let asked = self.about(peer, &cut(&query.text), query.hits, within);
         let mut found: Vec<_> = self
             .client
             .get()
@@ -372,16 +381,40 @@ impl Worker {
         Ok(found)
     }
 
+    /// A query of what is concluded about a peer.
+    fn about(
+        &self,
+        peer: &str,
+        text: &str,
+        most: usize,
+        mut filters: Map<String, Value>,
+    ) -> ConclusionQuery {
+        filters.insert("observer_id".into(), json!(peer));
+        filters.insert("observed_id".into(), json!(peer));
+        ConclusionQuery::new(text)
+            .top_k(u32::try_from(most).unwrap_or(1))
+            .distance(self.spec.distance)
+            .filters(filters)
+    }
+
     /// Which of these notes their own writers took back. Not knowing is no answer.
     fn retracted(
-        &self,
+        &mut self,
         messages: &[(Message, String)],
         deadline: Instant,
     ) -> Result<Retracted, Failure> {
-        let mut notes: BTreeMap<Author, Vec<String>> = BTreeMap::new();
+        let mut notes = Notes::new();
         for (author, item) in messages.iter().filter_map(|(note, _)| note.retractable()) {
             notes.entry(author).or_default().push(item);
         }
+        let found = self.look_up(&notes, deadline);
+        if found.is_err() {
+            self.unanswered = notes;
+        }
+        found
+    }
+
+    fn look_up(&self, notes: &Notes, deadline: Instant) -> Result<Retracted, Failure> {
         let mut retracted = Retracted::new();
         for (author, items) in notes {
             in_time(deadline)?;
@@ -394,13 +427,15 @@ impl Worker {
                     .get()
                     .listed(&author.session, RETRACTIONS_MAX, &filters, deadline)?;
             for message in found.into_iter().map(arrived) {
-                hits::take_retraction(&message, &author, &items, &mut retracted);
+                hits::take_retraction(&message, author, items, &mut retracted);
             }
         }
         Ok(retracted)
     }
 }
 
+/// Notes that may have been taken back, by who could.
+type Notes = BTreeMap<Author, Vec<String>>;
 /// Messages in which a word matches, with their marked texts; conclusions in any case.
 type Marked = (Vec<(Message, String)>, Vec<(Conclusion, String)>);
 

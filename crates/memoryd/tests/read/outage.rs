@@ -110,6 +110,53 @@ fn a_hung_source_is_waited_for_once_and_probed_in_the_background() {
 }
 
 #[test]
+fn a_source_that_hangs_in_one_kind_of_call_is_probed_with_that_kind() {
+    let world = world();
+    let controls = world.honcho().controls();
+    let rows = [
+        ("/conclusions/query", &["kitchen", "garden"][..]),
+        ("/messages/list", &["fleet"][..]),
+    ];
+    for (kind, sources) in rows {
+        let hung = Rule::new(Fault::NeverAnswer { commit: false });
+        controls.add(hung.on("POST", &format!("*{kind}")));
+        let is_away = |text: &str| {
+            let line = |source: &&str| text.contains(&format!("{source}: unavailable"));
+            sources.iter().all(line)
+        };
+        let ended = || {
+            let log = world.log();
+            let ends = log
+                .lines()
+                .filter(|line| line.contains("can search a source again"));
+            let of_these = |line: &&str| sources.iter().any(|source| line.contains(source));
+            ends.filter(of_these).count()
+        };
+        let before = ended();
+        let first = world.recall("boat").text;
+        assert!(is_away(&first), "{kind}: {first}");
+        controls.forget_requests();
+        let probed = controls.wait_for(Duration::from_secs(20), |records| {
+            let those = records.iter().filter(|record| record.path.ends_with(kind));
+            those.count() >= 3 * sources.len()
+        });
+        assert!(probed, "{kind}: {} {:?}", world.log(), controls.requests());
+        for _ in 0..3 {
+            let began = Instant::now();
+            let answer = world.recall("boat").text;
+            let took = began.elapsed();
+            assert!(is_away(&answer), "{kind}: {answer}");
+            assert!(took < AT_ONCE_MS, "{kind}: {took:?}");
+        }
+        assert_eq!(ended(), before, "{kind}: {}", world.log());
+        controls.clear();
+        wait_for("every source to answer", || {
+            (!world.recall("boat").text.contains("unavailable")).then_some(())
+        });
+    }
+}
+
+#[test]
 fn an_answer_after_the_limit_is_dropped_marks_nothing_and_its_thread_goes_on() {
     let world = world();
     let controls = world.honcho().controls();
