@@ -342,7 +342,8 @@ pub fn recall(
 }
 
 /// One of each list in turn, each list in its own order.
-fn interleave<T>(lists: Vec<Vec<T>>, most: usize) -> Vec<T> {
+#[must_use]
+pub fn interleave<T>(lists: Vec<Vec<T>>, most: usize) -> Vec<T> {
     let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
     let mut out = Vec::new();
     while out.len() < most {

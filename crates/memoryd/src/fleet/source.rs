@@ -23,7 +23,7 @@ use super::{
     reads::{Client, Current},
 };
 use crate::{
-    recall::{Hit, Query},
+    recall::{Hit, Query, interleave},
     sync::request::Failure,
 };
 
@@ -338,11 +338,13 @@ impl Worker {
             .map(arrived)
             .collect();
         hits::wanted(&mut messages, &self.spec.own, query.since, query.until);
-        let mut conclusions = Vec::new();
+        let mut concluded = Vec::new();
         for peer in &self.spec.peers {
             in_time(search.deadline)?;
-            conclusions.extend(self.conclusions(peer, query, search.deadline)?);
+            concluded.push(self.conclusions(peer, query, search.deadline)?);
         }
+        // Honcho says no distances: the nearest of each in turn, so that no peer's push out another's.
+        let conclusions = interleave(concluded, usize::MAX);
         let (messages, conclusions) = marked(messages, conclusions, query)?;
         let retracted = match self.spec.place {
             Place::Fleet => self.retracted(&messages, search.deadline)?,
@@ -354,7 +356,7 @@ impl Worker {
         let told = hits::of_messages(place, *label, own, &messages, &retracted);
         let concluded = hits::of_conclusions(place, *label, conclusions);
         // What was concluded says more in fewer words.
-        Ok(alternate(concluded, told))
+        Ok(interleave(vec![concluded, told], usize::MAX))
     }
 
     fn conclusions(
@@ -471,19 +473,6 @@ fn by_distance(
         (found, text)
     };
     conclusions.into_iter().zip(marks).map(with_text).collect()
-}
-
-fn alternate(one: Vec<Hit>, other: Vec<Hit>) -> Vec<Hit> {
-    let (mut one, mut other) = (one.into_iter(), other.into_iter());
-    let mut all = Vec::new();
-    loop {
-        let before = all.len();
-        all.extend(one.next());
-        all.extend(other.next());
-        if all.len() == before {
-            return all;
-        }
-    }
 }
 
 fn arrived(message: roncho::Message) -> Message {

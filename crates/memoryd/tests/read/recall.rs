@@ -125,6 +125,26 @@ fn the_index_comes_first_and_sources_take_turns() {
 }
 
 #[test]
+fn what_is_concluded_about_the_owner_takes_turns_with_what_is_about_the_agent() {
+    let world = World::new();
+    for n in 0..4 {
+        let text = format!("garden has kettle number {n}");
+        world.conclude("g-trusted", "garden", &text);
+        let text = format!("owner has kettle number {n}");
+        world.conclude("g-trusted", "owner", &text);
+    }
+    let mut arguments = ask("kettle");
+    arguments.k = Some(4);
+    let answer = world.recall_in(Label::PRIVATE, &arguments);
+    let heads = answer.heads();
+    assert_eq!(heads.len(), 4, "{}", answer.text);
+    for (at, about) in ["garden", "owner", "garden", "owner"].iter().enumerate() {
+        let want = format!("[memory] garden, concluded about {about}, ");
+        assert!(heads[at].starts_with(&want), "{at}: {}", answer.text);
+    }
+}
+
+#[test]
 fn times_hold_for_every_source() {
     let world = World::new();
     world.note("boxmaker1", "e1", "the lantern is out");
