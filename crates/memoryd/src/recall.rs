@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use bxcore::clock::Millis;
 use bxsanitize::neutralise;
 use bxwire::{Audience, Cause, Class, Label, Trust, links::memory_tools::Recall};
+use unicode_normalization::UnicodeNormalization;
 
 use crate::{
     denied::Denied,
@@ -116,7 +117,7 @@ pub struct Answer {
 /// A query that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// As it was asked.
+    /// As it was asked, its letters composed.
     pub text: String,
     terms: Vec<String>,
     pub since: Millis,
@@ -131,7 +132,9 @@ impl Query {
     /// # Errors
     /// [`Denied::Argument`].
     pub fn read(arguments: &Recall, limits: Limits) -> Result<Self, Denied> {
-        let terms = terms(&arguments.query);
+        // A mark that stands by itself would end its word.
+        let text: String = arguments.query.nfc().collect();
+        let terms = terms(&text);
         if terms.is_empty() {
             return Err(Denied::Argument("the query has no word to look for"));
         }
@@ -145,7 +148,7 @@ impl Query {
             .k
             .map(|k| usize::try_from(k).unwrap_or(usize::MAX));
         Ok(Self {
-            text: arguments.query.clone(),
+            text,
             terms,
             untrusted: match limits.untrusted {
                 Untrusted::Always => arguments.untrusted != Some(false),

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use bxwire::Label;
+use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
 use super::{Hit, Measure, Query, Reader, quoted};
 use crate::index::{Index, IndexError};
@@ -78,17 +79,24 @@ impl<'a> Counting<'a> {
 /// Which terms the marked words stand for: for each, the term with the longest common beginning, since the
 /// index matches by stem.
 pub(super) fn matched(marked: &str, terms: &[String]) -> BTreeSet<usize> {
+    let terms: Vec<_> = terms.iter().map(|term| folded(term)).collect();
     marked
         .split('\u{2}')
         .skip(1)
         .filter_map(|part| part.split('\u{3}').next())
         .filter_map(|word| {
-            let word = word.to_lowercase();
-            let common = |term: &String| {
-                let pairs = term.chars().zip(word.chars());
+            let word = folded(word);
+            let common = |term: &[char]| {
+                let pairs = term.iter().zip(&word);
                 pairs.take_while(|(a, b)| a == b).count()
             };
             (0..terms.len()).max_by_key(|at| common(&terms[*at]))
         })
         .collect()
+}
+
+/// A word as the index's tokenizer compares it: in lower case and without diacritics.
+fn folded(word: &str) -> Vec<char> {
+    let bare = word.nfd().filter(|c| !is_combining_mark(*c));
+    bare.flat_map(char::to_lowercase).collect()
 }

@@ -197,6 +197,11 @@ fn marked_words_stand_for_their_terms() {
     let terms: Vec<_> = ["garden", "tea", "running"].map(String::from).into();
     let marked = "the \u{2}Gardens\u{3} and a \u{2}run\u{3} in the \u{2}garden\u{3}";
     assert_eq!(matched(marked, &terms), BTreeSet::from([0, 2]));
+    // As the tokenizer has it, diacritics are nothing, however they are written.
+    let terms = read(&ask("École ÉLÈVE pompe e\u{301}te\u{301}")).terms;
+    assert_eq!(terms, ["école", "élève", "pompe", "été"]);
+    let marked = "\u{2}ecole\u{3} \u{2}e\u{301}le\u{300}ve\u{3} \u{2}Été\u{3}";
+    assert_eq!(matched(marked, &terms), BTreeSet::from([0, 1, 3]));
 }
 
 struct World {

@@ -94,6 +94,29 @@ fn what_does_not_match_by_our_own_measure_is_dropped_and_marks_nothing() {
 }
 
 #[test]
+fn diacritics_count_for_nothing_in_our_own_measure() {
+    let world = World::new();
+    world.note("boxmaker1", "e1", "une ecole, un eleve");
+    // All of it is common here, so that half of the words are needed.
+    for n in 0..3 {
+        world.local_note(Label::PRIVATE, &format!("école élève pompe vélo {n}"));
+    }
+    for query in [
+        "vélo pompe École élève",
+        "ve\u{301}lo pompe e\u{301}cole e\u{301}le\u{300}ve",
+    ] {
+        let mut arguments = ask(query);
+        arguments.k = Some(20);
+        let answer = world.recall_in(Label::PRIVATE, &arguments);
+        assert!(
+            answer.text.contains("une ecole, un eleve"),
+            "{query}: {}",
+            answer.text
+        );
+    }
+}
+
+#[test]
 fn the_index_comes_first_and_sources_take_turns() {
     let world = World::new();
     for n in 0..4 {
