@@ -333,14 +333,15 @@ impl Job {
         let client = place.client.get();
         let ask = |peer| client.chat(peer, &self.question, self.level, deadline);
         if !self.shared.has_no_workspace_chat() {
-            match ask(None) {
+            let reply = ask(None);
+            match reply.as_ref().map_err(Failure::status) {
                 // Another Honcho than it was, or nobody has written to that workspace yet.
-                Err(Failure::Gone { status: 404 }) => {
+                Err(Some(status @ (404 | 405))) => {
                     if self.shared.find_out() != Able::Missing {
-                        return Ok(None);
+                        return if status == 404 { Ok(None) } else { reply };
                     }
                 }
-                reply => return reply,
+                _ => return reply,
             }
         }
         let mut said = Vec::new();

@@ -9,7 +9,7 @@ use bxwire::{
     Audience, Class, Label, Trust,
     links::{
         control,
-        memory_tools::{AskMemory, MemoryTools, Reply, Request},
+        memory_tools::{AskMemory, MemoryTools, Reasoning, Reply, Request},
     },
 };
 use honcho_local::{Fault, Record, Rule};
@@ -69,6 +69,24 @@ fn its_own_trusted_workspace_answers_and_marks_nothing() {
     assert_eq!(chats[0].path, "/v3/workspaces/b-trusted/chat");
     assert_eq!(chats[0].body["reasoning_level"], "minimal");
     assert_eq!(chats[0].body["query"], "what bike is it?");
+}
+
+#[test]
+fn a_call_may_ask_for_more_reasoning() {
+    let world = World::new();
+    world.conclude("b-trusted", "owner", "owner has a blue bike");
+    known(&world, "asks whole workspaces");
+    let caller = caller(Label::PRIVATE, Audience::Owner {});
+    let arguments = AskMemory {
+        question: "what bike is it?".into(),
+        workspaces: Vec::new(),
+        reasoning: Some(Reasoning::Low),
+    };
+    let answer = world.tool(&Request::AskMemory { caller, arguments });
+    assert!(answer.expect("an answer").text.contains("blue bike"));
+    let chats = chats(&world);
+    assert_eq!(chats.len(), 1);
+    assert_eq!(chats[0].body["reasoning_level"], "low");
 }
 
 #[test]
@@ -278,9 +296,14 @@ fn two_chats_at_a_time_are_of_all_calls_together() {
 
 #[test]
 fn without_workspace_chat_peers_are_asked_and_none_is_made() {
+    peers_are_asked_where_the_answer_is(404);
+    peers_are_asked_where_the_answer_is(405);
+}
+
+fn peers_are_asked_where_the_answer_is(status: u16) {
     let mut world = World::stopped("", READERS, PATIENT);
     let missing = Rule::new(Fault::Status {
-        status: 404,
+        status,
         retry_after: None,
         commit: false,
     });
@@ -308,10 +331,15 @@ fn without_workspace_chat_peers_are_asked_and_none_is_made() {
 
 #[test]
 fn a_honcho_that_is_another_than_it_was_is_found_out_with_the_next_question() {
+    another_is_found_out_by(404);
+    another_is_found_out_by(405);
+}
+
+fn another_is_found_out_by(status: u16) {
     let mut world = World::stopped("", READERS, PATIENT);
     world.conclude("b-trusted", "owner", "owner has a blue bike");
     let missing = Rule::new(Fault::Status {
-        status: 404,
+        status,
         retry_after: None,
         commit: false,
     });
