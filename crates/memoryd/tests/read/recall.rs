@@ -1,9 +1,15 @@
 //! The sources of `recall`, row for row: what is searched, how it is tagged, what it does to the session.
 
-use bxwire::{Audience, Class, Label, Trust, links::control};
+use bxwire::{
+    Audience, Class, Label, Trust,
+    links::{
+        control,
+        memory_tools::{FactsOp, Request},
+    },
+};
 use serde_json::json;
 
-use crate::world::{PATIENT, READERS, World, ask, none};
+use crate::world::{PATIENT, READERS, World, ask, caller, none};
 
 const SECRET: Label = Label::new(Class::Secret, Trust::Trusted);
 
@@ -266,6 +272,31 @@ fn with_ask_untrusted_sources_are_searched_only_when_the_call_says_so() {
 }
 
 #[test]
+fn a_call_may_leave_untrusted_sources_out_where_they_are_usually_searched() {
+    let world = World::new();
+    world.note("boxmaker1", "e1", "the ferry is late");
+    world.local_note(Label::UNLABELLED, "a ferry sign");
+    world.message("g-trusted", "owner", "the ferry leaves at nine", none());
+    world.honcho().controls().forget_requests();
+    let mut arguments = ask("ferry");
+    arguments.untrusted = Some(false);
+    let answer = world.recall_in(Label::PRIVATE, &arguments);
+    assert_eq!(answer.heads().len(), 1, "{}", answer.text);
+    assert!(answer.text.contains("leaves at nine"), "{}", answer.text);
+    for line in [
+        "Not searched: untrusted memory, as the call asked.",
+        "Not asked: kitchen, fleet, whose memory is untrusted.",
+    ] {
+        assert!(answer.lines().contains(&line), "{}", answer.text);
+    }
+    assert_eq!((answer.label, answer.causes.len()), (Label::PRIVATE, 0));
+    let elsewhere = |record: &honcho_local::Record| !record.path.contains("/g-trusted/");
+    assert!(!world.asked().iter().any(elsewhere));
+    // Without that word both are.
+    assert_eq!(world.recall("ferry").heads().len(), 3);
+}
+
+#[test]
 fn nothing_is_asked_from_a_secret_session_or_about_a_key() {
     let world = World::new();
     world.local_note(Label::PRIVATE, "the boat is green");
@@ -280,15 +311,26 @@ fn nothing_is_asked_from_a_secret_session_or_about_a_key() {
         "{}",
         answer.text
     );
-    let key = format!("AKIA{}", "Z7Q2M4X6W3B5N7K5");
-    let answer = world.recall(&format!("boat {key}"));
-    assert!(
-        answer
-            .text
-            .contains("Not asked: Honcho, since what was asked looks as if it held a key"),
-        "{}",
-        answer.text
-    );
+    let with_key = format!("boat AKIA{}", "Z7Q2M4X6W3B5N7K5");
+    let facts = |arguments| {
+        let caller = caller(Label::PRIVATE, Audience::Owner {});
+        let answer = world.tool(&Request::Facts { caller, arguments });
+        answer.expect("an answer")
+    };
+    for answer in [
+        world.recall(&with_key),
+        world.ask_memory(&with_key, &["own", "fleet"]),
+        facts(FactsOp::Search {
+            query: with_key.clone(),
+            k: None,
+        }),
+        facts(FactsOp::Snapshot {
+            query: Some(with_key.clone()),
+        }),
+    ] {
+        let line = "Not asked: Honcho, since what was asked looks as if it held a key.";
+        assert!(answer.lines().contains(&line), "{}", answer.text);
+    }
     assert_eq!(world.asked(), Vec::new());
     // The owner at the terminal is no session.
     let mut arguments = ask("boat");
