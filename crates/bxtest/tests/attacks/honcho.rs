@@ -195,6 +195,63 @@ fn at_19_an_answer_with_ids_of_something_else_is_no_answer_and_deletes_nobodys_f
 }
 
 #[test]
+fn at_19_an_answer_with_ids_of_other_messages_is_no_answer_and_nothing_is_lost() {
+    let mut world = World::one();
+    world.say(None, "hello", &[]);
+    world.settle();
+    let trusted = world.agent(GARDEN).trusted();
+    let known = look::messages(&world.fleet, &trusted);
+    let known = known[0]["id"].as_str().expect("an id").to_owned();
+    let rows = [
+        [known, "m2".to_owned()],
+        ["m1".to_owned(), "m1".to_owned()],
+        [
+            "m1".to_owned(),
+            "../../../kitchen-trusted/sessions/x".to_owned(),
+        ],
+        ["m1".to_owned(), "m2\n{\"type\":\"sent\"}".to_owned()],
+    ];
+    for (n, ids) in rows.into_iter().enumerate() {
+        let message = |id: String| {
+            json!({
+                "id": id, "content": "x", "peer_id": OWNER, "session_id": "s", "workspace_id": trusted,
+                "metadata": {}, "created_at": "2026-01-31T10:00:00Z", "token_count": 1,
+            })
+        };
+        let body = json!(ids.map(message)).to_string();
+        let rule = Rule::new(Fault::Says { body })
+            .on("POST", "*/messages")
+            .times(1);
+        world.fleet.server().controls().add(rule);
+        let text = format!("words number {n}");
+        let said = world.say(None, &text, &[]);
+        world.settle();
+        // It was not believed, and looked up; then it was sent, and has the ids that Honcho gave it.
+        let there = look::messages(&world.fleet, &trusted);
+        assert_eq!(
+            look::said(&world.fleet, &trusted, OWNER, &text),
+            1,
+            "{there:?}"
+        );
+        let why = world.why(GARDEN, &said.item);
+        let ids: Vec<_> = why.steps.iter().flat_map(|step| &step.ids).collect();
+        assert_eq!(ids.len(), 2, "{why:?}");
+        for id in ids {
+            let mut all = there.iter();
+            assert!(
+                all.any(|message| message["id"] == id.as_str()),
+                "{id}: {why:?}"
+            );
+        }
+    }
+    for request in world.fleet.server().controls().requests() {
+        assert!(!request.path.contains("kitchen"), "{}", request.path);
+    }
+    world.restart(GARDEN, &["memoryd"]);
+    world.settle();
+}
+
+#[test]
 fn at_19_bodies_of_two_megabytes_and_answers_that_drip_hold_up_nobody_and_send_nothing_twice() {
     let mut world = World::with(Setup {
         names: &["garden"],
@@ -232,6 +289,8 @@ fn at_19_bodies_of_two_megabytes_and_answers_that_drip_hold_up_nobody_and_send_n
             "{}",
             said.results[1]
         );
+        let asked = &said.results[2];
+        assert!(asked.contains("own: unavailable"), "{asked}");
         assert!(
             !said.label.is_untrusted(),
             "what was not read marks nothing"

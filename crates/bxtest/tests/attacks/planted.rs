@@ -3,7 +3,10 @@
 
 use std::fs;
 
-use bxtest::fleet::{FLEET, Setup};
+use bxtest::{
+    fleet::{FLEET, Setup},
+    wait_for,
+};
 use bxwire::{Label, Trust};
 use honcho_local::{Fault, Rule};
 use roncho::MessageCreate;
@@ -238,6 +241,90 @@ fn at_08_no_image_reference_or_html_in_memory_reaches_a_prompt_live() {
         for message in chat.body["messages"].as_array().into_iter().flatten() {
             if message["role"] == "tool" {
                 assert_eq!(live(message["content"].as_str().unwrap_or_default()), None);
+            }
+        }
+    }
+}
+
+/// All that the last prompt says, but for what tools answered.
+fn told(world: &World) -> String {
+    let chats = world.fleet.model().chats();
+    let last = chats.last().expect("a prompt");
+    let messages = last.body["messages"].as_array().into_iter().flatten();
+    let others = messages.filter(|message| message["role"] != "tool");
+    let texts = others.filter_map(|message| message["content"].as_str());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn at_08_nothing_that_honcho_concluded_or_summed_up_reaches_a_prompt_live() {
+    let mut world = World::with(Setup {
+        names: &["garden"],
+        memoryd: Box::new(|_| {
+            "[honcho.context]\nanswer_ms_max = 8000\n\
+             [[honcho.read]]\nagent = \"kitchen\"\nworkspace = \"kitchen-trusted\"\n"
+                .into()
+        }),
+        ..Setup::default()
+    });
+    for (chunk, forms) in FORMS.chunks(10).enumerate() {
+        let texts: Vec<_> = (chunk * 10..)
+            .zip(forms)
+            .map(|(n, form)| format!("otter{n}\n{form}"))
+            .collect();
+        let conclusion = |(n, text): (usize, &String)| {
+            json!({
+                "id": format!("c{n}"), "content": text, "observer_id": "owner", "observed_id": "owner",
+                "session_id": "s1", "created_at": "2026-01-31T10:00:00Z",
+            })
+        };
+        let concluded: Vec<_> = texts.iter().enumerate().map(conclusion).collect();
+        let whole = texts.join("\n");
+        let known =
+            json!({"representation": whole, "peer_card": texts, "summary": {"content": whole}});
+        let controls = world.fleet.server().controls();
+        controls.clear();
+        for (method, path, body) in [
+            ("POST", "*/conclusions/query", json!(concluded)),
+            ("GET", "*/context", known.clone()),
+            ("GET", "*/peers/owner/card", known),
+        ] {
+            let body = body.to_string();
+            controls.add(Rule::new(Fault::Says { body }).on(method, path));
+        }
+        let session = world.say(None, "good morning", &[]).session;
+        // The context of a turn may come too late for it, and is held for the next.
+        wait_for("all of it before a turn", || {
+            world.say(Some(&session), "what of the otters?", &[]);
+            let told = told(&world);
+            let summed_up = told.contains("This conversation so far:");
+            let concluded = texts.iter().all(|text| {
+                let word = text.lines().next().unwrap_or_default();
+                told.contains(&format!("- {word} "))
+            });
+            (summed_up && concluded).then_some(())
+        });
+        let calls = [
+            ("facts", json!({"op": "search", "query": "otters", "k": 20})),
+            ("facts", json!({"op": "snapshot"})),
+            ("facts", json!({"op": "profile"})),
+            // A word of no turn's: what is concluded comes without.
+            ("recall", json!({"query": "pelicans", "k": 20})),
+        ];
+        let said = world.say(Some(&session), "look", &calls);
+        for (call, result) in calls.iter().zip(&said.results) {
+            assert!(result.contains("pear.example"), "{call:?}: {result}");
+            for text in &texts {
+                let word = text.lines().next().unwrap_or_default();
+                assert!(result.contains(word), "{call:?}: no {word}: {result}");
+            }
+        }
+    }
+    for chat in world.fleet.model().chats() {
+        for message in chat.body["messages"].as_array().into_iter().flatten() {
+            let text = message["content"].as_str().unwrap_or_default();
+            if text.contains("otter") {
+                assert_eq!(live(text), None, "{text}");
             }
         }
     }
