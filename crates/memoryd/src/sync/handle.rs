@@ -160,8 +160,10 @@ impl Handle {
     }
 
     /// New keys: a workspace whose key was refused is tried again.
+    /// New keys, and what may not leave. Waits for room, since nothing else would bring them back; the worker empties
+    /// its inbox at each step.
     pub fn reload(&self, keys: BTreeMap<Role, Secret>, refuser: Refuser) {
-        self.tell(Letter::Reload(keys, Arc::new(refuser)));
+        let _ = self.inbox.send(Letter::Reload(keys, Arc::new(refuser)));
     }
 
     #[must_use]
@@ -238,5 +240,25 @@ impl Handle {
         if let Some(thread) = thread {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_keys_get_through_a_full_inbox() {
+        let (inbox, letters) = sync_channel(1);
+        let handle = Handle::new("i".into(), inbox, Arc::default(), thread::spawn(|| {}));
+        handle.edit_made();
+        let worker = thread::spawn(move || {
+            letters
+                .iter()
+                .any(|letter| matches!(letter, Letter::Reload(..)))
+        });
+        handle.reload(BTreeMap::new(), Refuser::new(&[]));
+        drop(handle);
+        assert!(worker.join().unwrap());
     }
 }

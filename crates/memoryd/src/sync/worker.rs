@@ -388,11 +388,11 @@ impl Worker {
     }
 
     fn reload(&mut self, keys: BTreeMap<Role, Secret>, refuser: Arc<Refuser>) {
+        self.refuser = refuser;
         let config = self.outbox.config();
         match Honcho::new(config, keys, self.outbox.ledger().installation()) {
             Ok(honcho) => {
                 self.honcho = Arc::new(honcho);
-                self.refuser = refuser;
                 self.outbox.try_now(self.clock.now());
             }
             Err(error) => tracing::error!("kept the old keys: {error}"),
