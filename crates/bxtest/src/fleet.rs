@@ -42,6 +42,8 @@ pub struct Setup {
     pub memoryd: Box<dyn Fn(&str) -> String>,
     /// More keys under memoryd's `[limits]`.
     pub limits: &'static str,
+    /// More keys under loopd's `[limits]`.
+    pub loopd: &'static str,
     /// More keys under each daemon's `[limits]`.
     pub each: &'static str,
 }
@@ -54,6 +56,7 @@ impl Default for Setup {
             honcho: None,
             memoryd: Box::new(|_| String::new()),
             limits: "",
+            loopd: "",
             each: "",
         }
     }
@@ -158,7 +161,11 @@ impl Fleet {
         let root = |name: &str| self.folder.path().join(name).display().to_string();
         home.configure(
             "loopd",
-            &format!("[model]\nurl = \"{}\"\n\n{each}", self.model.url()),
+            &format!(
+                "[model]\nurl = \"{}\"\n\n{each}{}",
+                self.model.url(),
+                setup.loopd
+            ),
         );
         home.configure(
             "brokerd",

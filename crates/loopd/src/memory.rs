@@ -1,11 +1,12 @@
-//! The link to memoryd, with a bound on every wait. Called by `turn` and `serve`; a turn goes on without
-//! memory, so nothing here is an error.
+//! The link to memoryd, with a bound on every wait: a connection for identity and what has ended, and some that ask for
+//! context. Called by `turn` and `serve`; a turn goes on without memory, so nothing here is an error.
 
 use std::{
     path::PathBuf,
     sync::{
+        Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::{SyncSender, sync_channel},
+        mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread,
     time::Duration,
@@ -20,8 +21,10 @@ use bxwire::{
     links::memory::{Before, Memory as Link, Reply, Request},
 };
 
-/// Questions that wait for the one connection.
+/// Questions that wait for one connection.
 const QUEUE_QUESTIONS_MAX: usize = 16;
+/// Turns that ask for context at a time; one more goes without.
+const CONTEXTS_MAX: usize = 4;
 /// Until memoryd has carried out an owner's command.
 const COMMAND_MS_MAX: Duration = Duration::from_secs(30);
 
@@ -30,14 +33,62 @@ const COMMAND_MS_MAX: Duration = Duration::from_secs(30);
 pub struct Memory {
     path: PathBuf,
     wait: Duration,
-    questions: Option<SyncSender<Question>>,
+    /// All but context: what memoryd answers from what it has.
+    line: Line,
+    /// An answer takes as long as a turn waits when Honcho is slow, so none stands behind another.
+    contexts: [Line; CONTEXTS_MAX],
     down: AtomicBool,
 }
+
+type Answer = Result<Reply, ClientError>;
 
 #[derive(Debug)]
 struct Question {
     request: Request,
-    answer: SyncSender<Result<Reply, ClientError>>,
+    answer: SyncSender<Answer>,
+}
+
+/// A connection and the thread that owns it: a memoryd that hangs holds it up, and nobody else.
+#[derive(Debug)]
+struct Line {
+    /// `None`: the system had no thread for it.
+    questions: Option<SyncSender<Question>>,
+    /// Somebody has it for a question of theirs alone.
+    taken: Arc<AtomicBool>,
+}
+
+impl Line {
+    fn start(name: &str, path: PathBuf, wait: Duration) -> Self {
+        let (questions, asked) = sync_channel::<Question>(QUEUE_QUESTIONS_MAX);
+        let taken = Arc::new(AtomicBool::new(false));
+        let ours = Arc::clone(&taken);
+        let kept = Kept::<Link>::new(path, wait);
+        let started = thread::Builder::new().name(name.into()).spawn(move || {
+            for question in asked {
+                let answer = kept.call(&question.request);
+                ours.store(false, Ordering::SeqCst);
+                // Whoever asked may have given up.
+                let _ = question.answer.try_send(answer);
+            }
+        });
+        Self {
+            questions: started.ok().map(|_| questions),
+            taken,
+        }
+    }
+
+    /// Whether nobody had it; it is free again once its question is answered or given up.
+    fn take(&self) -> bool {
+        !self.taken.swap(true, Ordering::SeqCst)
+    }
+
+    /// Where the answer comes; `None`: too many wait.
+    fn ask(&self, request: Request) -> Option<Receiver<Answer>> {
+        let (answer, answered) = sync_channel(1);
+        let questions = self.questions.as_ref()?;
+        let asked = questions.try_send(Question { request, answer });
+        asked.is_ok().then_some(answered)
+    }
 }
 
 /// What memoryd says of agent and owner.
@@ -48,21 +99,15 @@ pub struct Identity {
 }
 
 impl Memory {
-    /// Starts the thread that owns the connection: a memoryd that hangs holds it up, and nobody else.
+    /// Starts the threads.
     #[must_use]
     pub fn new(path: PathBuf, wait: Duration) -> Self {
-        let (questions, asked) = sync_channel::<Question>(QUEUE_QUESTIONS_MAX);
-        let kept = Kept::<Link>::new(path.clone(), wait);
-        let started = thread::Builder::new().name("memory".into()).spawn(move || {
-            for question in asked {
-                // Whoever asked may have given up.
-                let _ = question.answer.try_send(kept.call(&question.request));
-            }
-        });
+        let start = |name| Line::start(name, path.clone(), wait);
         Self {
+            line: start("memory"),
+            contexts: std::array::from_fn(|_| start("context")),
             path,
             wait,
-            questions: started.ok().map(|_| questions),
             down: AtomicBool::new(false),
         }
     }
@@ -70,13 +115,8 @@ impl Memory {
     /// Connects, and waits for nothing: memoryd compares all logs with what it knows when loopd comes, and a purge that
     /// was cut off has nobody else to tell it.
     pub fn greet(&self) {
-        let (answer, _) = sync_channel(1);
-        let request = Request::Identity {
-            audience: Audience::Owner {},
-        };
-        if let Some(questions) = &self.questions {
-            let _ = questions.try_send(Question { request, answer });
-        }
+        let audience = Audience::Owner {};
+        let _ = self.line.ask(Request::Identity { audience });
     }
 
     /// What the system text may say before this audience.
@@ -99,10 +139,14 @@ impl Memory {
         }
     }
 
-    /// What memory has to say before a turn.
+    /// What memory has to say before a turn. Nothing, in time, is an answer too, and no sign that memoryd is down.
     pub fn context(&self, before: Before) -> Option<(String, Label)> {
-        match self.ask(Request::Context(before))? {
-            Reply::Context { text, label } if !text.trim().is_empty() => Some((text, label)),
+        let line = self.contexts.iter().find(|line| line.take())?;
+        let answered = line.ask(Request::Context(before))?;
+        match answered.recv_timeout(self.wait) {
+            Ok(Ok(Reply::Context { text, label })) if !text.trim().is_empty() => {
+                Some((text, label))
+            }
             _ => None,
         }
     }
@@ -137,12 +181,8 @@ impl Memory {
     }
 
     fn ask(&self, request: Request) -> Option<Reply> {
-        let (answer, answered) = sync_channel(1);
-        let asked = self
-            .questions
-            .as_ref()
-            .is_some_and(|questions| questions.try_send(Question { request, answer }).is_ok());
-        let reply = match asked.then(|| answered.recv_timeout(self.wait)) {
+        let answered = self.line.ask(request);
+        let reply = match answered.map(|answered| answered.recv_timeout(self.wait)) {
             Some(Ok(Ok(reply))) => Ok(reply),
             Some(Ok(Err(error))) => Err(report::line(&error, None)),
             _ => Err("no answer in time".into()),

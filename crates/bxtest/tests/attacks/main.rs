@@ -9,5 +9,6 @@ mod labels;
 mod machine;
 mod memory;
 mod planted;
+mod reading;
 mod relay;
 mod world;

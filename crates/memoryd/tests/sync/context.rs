@@ -1,6 +1,6 @@
 //! Context before a turn: what it says, when it says nothing, what it never asks, and that no turn waits for Honcho.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bxtest::wait_for;
 use bxwire::{
@@ -20,6 +20,9 @@ const PATIENT: &str = "\n[honcho.context]\nanswer_ms_max = 8000\n";
 /// A turn's wait in the tests where Honcho hangs.
 const SHORT: &str = "\n[honcho.context]\nanswer_ms_max = 300\n";
 const WITHIN: Duration = Duration::from_secs(10);
+/// What memoryd gives a call there, and what lies far below that and far above a turn's wait.
+const PATIENT_CALL: &str = "recall_source_ms_max = 120000\n";
+const HELD_UP: Duration = Duration::from_secs(15);
 
 /// A fact as Honcho may have derived it.
 pub fn conclude(world: &World, peer: &str, text: &str) {
@@ -174,10 +177,16 @@ fn without_brokerds_word_nothing_is_asked() {
 
 #[test]
 fn a_honcho_that_hangs_is_not_waited_for() {
-    let world = world(SHORT);
+    let mut world = World::stopped(SHORT);
+    world.limits = PATIENT_CALL;
+    world.configure();
+    world.start();
     let controls = world.honcho().controls();
     controls.add(Rule::new(Fault::NeverAnswer { commit: false }).on("POST", "*/query"));
+    let began = Instant::now();
     assert_eq!(asked(&world, &before("my green boat")).0, "");
+    let took = began.elapsed();
+    assert!(took < HELD_UP, "waited for {took:?}");
     // It was asked, and has not answered to this moment.
     let hangs = |requests: &[honcho_local::Record]| {
         requests
