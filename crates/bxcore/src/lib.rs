@@ -9,7 +9,7 @@ pub mod daemon;
 pub mod listen;
 pub mod notify;
 pub mod paths;
-mod plain;
+pub mod plain;
 pub mod random;
 pub mod reload;
 pub mod repeated;

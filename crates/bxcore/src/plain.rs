@@ -1,5 +1,6 @@
 //! Opens a file of the state, and nothing that only has its name: a link is not followed, a file that has another
-//! name too is not touched, and a FIFO or a device neither holds up a start nor is written to. Used by `append` and `daemon`.
+//! name too is not touched, and a FIFO or a device neither holds up a start nor is written to. Used by `append`, `daemon`,
+//! and whoever reads a session's log.
 
 use std::{
     fs::{File, OpenOptions},

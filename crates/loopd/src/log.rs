@@ -1,12 +1,15 @@
 //! One session's log while a turn writes it: its records in memory and on the disk, in that order of belief.
 //! Used by `turn` and at start; what is not durable is in neither.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::OpenOptions,
+    path::{Path, PathBuf},
+};
 
 use bxcore::{
     append::{self, AppendError, AppendFile, BadLine, OpenError, read_lines},
     clock::Millis,
-    daemon,
+    daemon, plain,
 };
 use bxwire::{
     Label, SessionId,
@@ -49,10 +52,11 @@ pub fn parse(line: &str, before: u64) -> Result<Record, BadLine> {
 /// # Errors
 /// [`OpenError`].
 pub fn read(path: &Path, mut each: impl FnMut(Record)) -> Result<(), OpenError> {
-    let file = std::fs::File::open(path).map_err(|source| OpenError::Io {
-        path: path.into(),
-        source,
-    })?;
+    let file =
+        plain::open(path, OpenOptions::new().read(true)).map_err(|source| OpenError::Io {
+            path: path.into(),
+            source,
+        })?;
     let mut before = 0;
     read_lines(path, file, |_, line| {
         let record = parse(line, before)?;

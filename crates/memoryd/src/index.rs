@@ -5,7 +5,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Mutex, PoisonError,
@@ -169,16 +169,25 @@ impl Index {
             path: self.path.clone(),
             source: Sqlite(error),
         };
+        let io = |source| IndexError::Io {
+            path: self.path.clone(),
+            source,
+        };
+        // SQLite follows a link and writes into what it finds, so no name may lead to a file that is elsewhere.
+        if !is_own(&self.path).map_err(io)? {
+            remove(&self.path).map_err(io)?;
+            tracing::warn!(
+                "threw away what was no index of ours; see {}",
+                runbook::INDEX_REBUILT
+            );
+        }
         // SQLite makes files that others may read; this one is made first.
         fs::OpenOptions::new()
             .append(true)
             .create(true)
             .mode(0o600)
             .open(&self.path)
-            .map_err(|source| IndexError::Io {
-                path: self.path.clone(),
-                source,
-            })?;
+            .map_err(io)?;
         let mut connection = Connection::open(&self.path).map_err(failed)?;
         let new = rows::prepare(&mut connection).map_err(failed)?;
         if new {
@@ -420,15 +429,34 @@ fn is_broken(error: &rusqlite::Error) -> bool {
 
 /// The file and what SQLite keeps beside it.
 fn remove(path: &Path) -> io::Result<()> {
-    for end in ["", "-wal", "-shm", "-journal"] {
-        let mut name = path.as_os_str().to_os_string();
-        name.push(end);
-        match fs::remove_file(PathBuf::from(name)) {
+    for name in names(path) {
+        match fs::remove_file(name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Whether each of its files is a plain one without another name, or not there.
+fn is_own(path: &Path) -> io::Result<bool> {
+    for name in names(path) {
+        match fs::symlink_metadata(name) {
+            Ok(found) if !found.is_file() || found.nlink() > 1 => return Ok(false),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(true)
+}
+
+/// The file, and those that SQLite keeps beside it.
+fn names(path: &Path) -> impl Iterator<Item = PathBuf> {
+    ["", "-wal", "-shm", "-journal"].into_iter().map(|end| {
+        let mut name = path.as_os_str().to_os_string();
+        name.push(end);
+        PathBuf::from(name)
+    })
 }
 
 #[cfg(test)]

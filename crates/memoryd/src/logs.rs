@@ -2,7 +2,7 @@
 //! and the sync worker, each with its own [`Cursor`]; never writes, and ignores an unfinished last line.
 
 use std::{
-    fs::{self, File},
+    fs::{self, OpenOptions},
     io::{self, Seek, SeekFrom},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -10,6 +10,7 @@ use std::{
 
 use bxcore::{
     append::{self, OpenError},
+    plain,
     report::Actionable,
     runbook::{self, Runbook},
 };
@@ -169,7 +170,7 @@ impl Logs {
             path: path.clone(),
             source,
         };
-        let mut file = match File::open(&path) {
+        let mut file = match plain::open(&path, OpenOptions::new().read(true)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(failed)?,
         };

@@ -5,7 +5,7 @@ use std::{
     io::{Read, Write},
     net::Shutdown,
     os::unix::{
-        fs::symlink,
+        fs::{MetadataExt, symlink},
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
@@ -23,7 +23,7 @@ use bxwire::{
     links::{
         control::{self, Control},
         memory::Memory,
-        memory_tools::MemoryTools,
+        memory_tools::{MemoryTools, Recall},
         session_state::State,
         tools::Tools,
         turns::Turns,
@@ -152,6 +152,139 @@ fn at_22_a_link_planted_at_a_file_of_the_state_stops_the_start_and_touches_nothi
             }
         }
     }
+}
+
+/// What stands in a session's log is read by loopd and by memoryd, and written by loopd.
+#[test]
+fn at_22_a_link_planted_at_a_sessions_log_is_not_read_and_touches_nothing() {
+    for plant in PLANTS {
+        let mut world = World::one();
+        world.say(None, "hello", &[]);
+        let session = world.say(None, "the quincetree is in bloom", &[]).session;
+        world.settle();
+        for daemon in ["loopd", "memoryd"] {
+            world.fleet.kill(GARDEN, daemon);
+        }
+        // A log without a flaw, which is not where it should be.
+        let path = world.state(GARDEN, &format!("loop/sessions/{session}.jsonl"));
+        let victim = world.agent(GARDEN).home().join("victim");
+        fs::rename(&path, &victim).expect("a log");
+        let text = fs::read_to_string(&victim).expect("a log");
+        plant(&victim, &path);
+        fs::remove_file(world.state(GARDEN, "memory/index.sqlite")).expect("an index");
+        world.fleet.agents[GARDEN]
+            .start("memoryd")
+            .expect("it starts");
+        wait_for("the log to be missed", || {
+            let log = world.agent(GARDEN).log("memoryd");
+            log.contains(session.as_str()).then_some(())
+        });
+        wait_for("the index", || {
+            found(&world, "hello").contains("hello").then_some(())
+        });
+        let found = found(&world, "quincetree");
+        assert!(!found.contains("in bloom"), "{found}");
+        let ended = world.fleet.agents[GARDEN].start("loopd");
+        let ended = ended.expect_err("it starts");
+        assert!(
+            ended.contains(session.as_str()) && ended.contains("docs/runbook.md#"),
+            "{ended}"
+        );
+        assert_eq!(fs::read_to_string(&victim).expect("a log"), text);
+    }
+}
+
+#[test]
+fn at_22_a_link_planted_at_identity_brings_nothing_in_and_touches_nothing() {
+    for plant in PLANTS {
+        let mut world = World::one();
+        world.say(None, "keep it", &[remember("my kayak is red")]);
+        world.settle();
+        world.fleet.kill(GARDEN, "memoryd");
+        let path = world.state(GARDEN, "memory/user.md");
+        let victim = world.agent(GARDEN).home().join("victim");
+        let theirs = "- the quincetree is the owner's (u9)\n";
+        fs::write(&victim, theirs).expect("a file");
+        fs::remove_file(&path).expect("a file");
+        plant(&victim, &path);
+        world.restart(GARDEN, &["memoryd"]);
+        let said = world.say(
+            None,
+            "and now",
+            &[remember("my boat is green"), recall("quincetree")],
+        );
+        assert!(!said.label.is_untrusted());
+        world.settle();
+        assert_eq!(fs::read_to_string(&victim).expect("a file"), theirs);
+        for chat in world.fleet.model().chats() {
+            absent("quincetree is the", &chat.body.to_string(), "a prompt");
+        }
+        absent(
+            "quincetree",
+            &format!("{:?}", world.identity(GARDEN)),
+            "identity",
+        );
+        let honcho = world.fleet.honcho().to_string();
+        absent("quincetree is the", &honcho, "Honcho");
+    }
+}
+
+/// The index is only a cache: what is not its own file is thrown away by name, and the index is made anew.
+#[test]
+fn at_22_a_link_planted_at_the_index_is_taken_away_and_what_it_leads_to_stays() {
+    let mut world = World::one();
+    world.say(None, "the quincetree is in bloom", &[]);
+    world.settle();
+    let path = world.state(GARDEN, "memory/index.sqlite");
+    let victim = world.agent(GARDEN).home().join("victim");
+    // No database, nothing, and somebody else's database.
+    for kind in ["not ours", "", "a database"] {
+        for end in ["", "-wal"] {
+            for plant in PLANTS {
+                world.fleet.kill(GARDEN, "memoryd");
+                let _ = fs::remove_file(&victim);
+                if kind == "a database" {
+                    let theirs = rusqlite::Connection::open(&victim).expect("a database");
+                    theirs
+                        .execute_batch("CREATE TABLE theirs (a TEXT)")
+                        .expect("a table");
+                } else {
+                    fs::write(&victim, kind).expect("a file");
+                }
+                let bytes = fs::read(&victim).expect("a file");
+                let planted = world.state(GARDEN, &format!("memory/index.sqlite{end}"));
+                let _ = fs::remove_file(&planted);
+                plant(&victim, &planted);
+                world.fleet.agents[GARDEN]
+                    .start("memoryd")
+                    .expect("it starts");
+                wait_for("the index", || {
+                    let found = found(&world, "quincetree");
+                    found.contains("in bloom").then_some(())
+                });
+                assert!(
+                    fs::read(&victim).expect("a file") == bytes,
+                    "{end}, {kind}: what it led to was changed"
+                );
+                let made = fs::symlink_metadata(&path).expect("an index");
+                assert!(made.is_file() && made.nlink() == 1, "{end}, {kind}");
+            }
+        }
+    }
+}
+
+/// What the owner's own recall finds.
+fn found(world: &World, query: &str) -> String {
+    let arguments = Recall {
+        query: query.into(),
+        k: None,
+        since: None,
+        until: None,
+        untrusted: None,
+        class: None,
+    };
+    let request = control::Request::MemoryRecall { arguments };
+    format!("{:?}", world.control(GARDEN, &request))
 }
 
 #[test]
