@@ -183,17 +183,37 @@ fn each_link_leads_somewhere() {
     }
 }
 
+/// Every way to read `a/{b,c}.rs`.
+fn unfolded(word: &str) -> Vec<String> {
+    match word
+        .split_once('{')
+        .and_then(|(head, rest)| Some((head, rest.split_once('}')?)))
+    {
+        Some((head, (names, tail))) => names
+            .split(',')
+            .map(|name| format!("{head}{name}{tail}"))
+            .collect(),
+        None => vec![word.to_owned()],
+    }
+}
+
 #[test]
 fn each_path_that_a_document_names_is_there() {
-    let stands = |path: &str| {
-        ["", "crates", "docs"]
+    let code: Vec<_> = files("crates", &[".rs"])
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    // One without a folder is named where its crate is spoken of.
+    let stands = |path: &str| match path.contains('/') {
+        true => ["", "crates", "docs"]
             .iter()
-            .any(|folder| root().join(folder).join(path).exists())
+            .any(|folder| root().join(folder).join(path).exists()),
+        false => code.iter().any(|name| name.ends_with(&format!("/{path}"))),
     };
     let mut missing = Vec::new();
     for (name, text) in documents() {
-        for word in quoted(&text) {
-            let exact = !word.contains(['{', '*', '<', ' ', ':']) && word.contains('/');
+        for word in quoted(&text).iter().flat_map(|word| unfolded(word)) {
+            let exact = !word.contains(['{', '*', '<', ' ', ':']);
             let ours = word.starts_with("crates/") || word.starts_with("docs/");
             let path = word.split('#').next().unwrap_or_default();
             if exact && (ours || word.ends_with(".rs")) && !stands(path) {
@@ -202,6 +222,30 @@ fn each_path_that_a_document_names_is_there() {
         }
     }
     assert!(missing.is_empty(), "not there: {missing:#?}");
+}
+
+/// The files that a walk of the architecture has one open, one a step.
+fn steps(walk: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let (_, part) = text.split_once(&format!("\n## {walk}\n")).unwrap();
+    let (part, _) = part.split_once("\n## ").unwrap();
+    let numbered = part.lines().filter(|line| {
+        line.split_once(". ")
+            .is_some_and(|(number, _)| number.parse::<u32>().is_ok())
+    });
+    numbered
+        .map(|line| quoted(line).into_iter().next().unwrap_or_default())
+        .collect()
+}
+
+#[test]
+fn a_turn_is_followed_from_the_words_to_the_ledger_by_six_files() {
+    let files = steps("One turn");
+    assert_eq!(files.len(), 6, "{files:?}");
+    assert!(files.iter().all(|file| file.ends_with(".rs")), "{files:?}");
+    let read = |file: &str| fs::read_to_string(root().join("crates").join(file)).unwrap();
+    assert!(read(&files[0]).contains("Request::Turn {"), "{files:?}");
+    assert!(read(&files[5]).contains("Line::Decided("), "{files:?}");
 }
 
 #[test]
