@@ -5,7 +5,7 @@
 mod arguments;
 mod audit;
 mod call;
-mod config;
+pub mod config;
 mod files;
 pub mod labels;
 mod memory;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use bxcore::runbook;
+use memoryd::{fleet::config::ReadConfig, knowledge::config::ContextConfig};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -246,6 +247,63 @@ fn a_turn_is_followed_from_the_words_to_the_ledger_by_six_files() {
     let read = |file: &str| fs::read_to_string(root().join("crates").join(file)).unwrap();
     assert!(read(&files[0]).contains("Request::Turn {"), "{files:?}");
     assert!(read(&files[5]).contains("Line::Decided("), "{files:?}");
+}
+
+#[test]
+fn the_waits_of_the_read_path_are_as_written_and_each_is_longer_than_what_it_waits_for() {
+    let read = ReadConfig::default();
+    let limits = read.limits;
+    let context = ContextConfig::default().answer_ms_max;
+    let brokerd = brokerd::config::Limits::default().ask_memory_ms_max;
+    let loopd = loopd::config::Limits::default();
+    let rows = [
+        ("honcho.context.answer_ms_max", "memoryd", context),
+        ("limits.memory_wait_ms", "loopd", loopd.memory_wait_ms),
+        (
+            "limits.recall_source_ms_max",
+            "memoryd",
+            limits.source_ms_max,
+        ),
+        ("limits.recall_probe_ms_min", "memoryd", limits.probe_ms_min),
+        ("limits.recall_probe_ms_max", "memoryd", limits.probe_ms_max),
+        (
+            "limits.ask_memory_chat_ms_max",
+            "memoryd",
+            limits.chat_ms_max,
+        ),
+        ("limits.ask_memory_ms_max", "memoryd", limits.ask_ms_max),
+        ("limits.ask_memory_ms_max", "brokerd", brokerd),
+        ("limits.ask_memory_ms_max", "loopd", loopd.ask_memory_ms_max),
+        (
+            "limits.ask_memory_progress_ms",
+            "memoryd",
+            limits.progress_ms,
+        ),
+    ];
+    let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    for (key, daemon, wait) in rows {
+        let wait = match wait.subsec_millis() {
+            0 => format!("{} s", wait.as_secs()),
+            _ => format!("{} ms", wait.as_millis()),
+        };
+        let row = format!("\n| `{key}` | `{daemon}.toml` | {wait} | ");
+        assert!(text.contains(&row), "not written: {row}");
+    }
+    assert!(context < loopd.memory_wait_ms);
+    let around = [
+        limits.chat_ms_max,
+        limits.ask_ms_max,
+        brokerd,
+        loopd.ask_memory_ms_max,
+    ];
+    assert!(
+        around.is_sorted_by(|inner, outer| inner < outer),
+        "{around:?}"
+    );
+    assert!(limits.source_ms_max < brokerd::config::Limits::default().memory_call_ms_max);
+    let honcho = fs::read_to_string(root().join("docs/honcho.md")).unwrap();
+    let distance = f64::from(read.distance_milli) / 1000.0;
+    assert!(honcho.contains(&format!("\nrecall_distance = {distance} ")));
 }
 
 #[test]

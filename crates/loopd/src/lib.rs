@@ -6,7 +6,7 @@ mod broker;
 mod call;
 mod cancel;
 mod commands;
-mod config;
+pub mod config;
 mod control;
 mod daemon;
 mod epoch;

@@ -173,3 +173,32 @@ fn a_fleet_note_that_forges_the_end_of_its_fence_stays_inside_it() {
         assert!(!contents(last, role).concat().contains("mallory"));
     }
 }
+
+#[test]
+fn recall_asks_for_conclusions_within_the_configured_distance() {
+    for (key, distance) in [("", 0.5), ("recall_distance = 0.25\n", 0.25)] {
+        let mut world = World::with(Setup {
+            names: &["garden"],
+            memoryd: Box::new(move |_| {
+                format!(
+                    "{key}[[honcho.read]]\nagent = \"kitchen\"\nworkspace = \"kitchen-trusted\"\n\
+                     [honcho.context]\nenabled = false\n"
+                )
+            }),
+            ..Setup::default()
+        });
+        let kitchen = world.roncho("kitchen-trusted");
+        for peer in ["kitchen", OWNER] {
+            kitchen.peer(&PeerCreate::new(peer)).expect("a peer");
+        }
+        world.say(None, "which soup?", &[recall("soup")]);
+        let requests = world.fleet.server().controls().requests();
+        let asked: Vec<_> = requests
+            .iter()
+            .filter(|request| request.path == "/v3/workspaces/kitchen-trusted/conclusions/query")
+            .map(|request| request.body["distance"].clone())
+            .collect();
+        assert!(!asked.is_empty(), "no conclusion was asked for");
+        assert!(asked.iter().all(|asked| *asked == distance), "{asked:?}");
+    }
+}
