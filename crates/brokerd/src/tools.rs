@@ -103,7 +103,7 @@ impl Name {
                     "until": {"type": "string", "description": "a date, YYYY-MM-DD"},
                     "untrusted": {"type": "boolean", "description": "also search what strangers wrote"},
                     "class": {"type": "string", "enum": ["public", "private", "secret"],
-                        "description": "search up to this class, where it is above the session's own"}
+                        "description": "the highest class searched; the session's own when left out"}
                 }),
                 json!(["query"]),
             ),
