@@ -94,6 +94,7 @@ pub fn failed(error: &(impl Actionable + 'static)) -> ExitCode {
             runbook::CONFIG_INVALID
             | runbook::HONCHO_CONFIG_INVALID
             | runbook::SECRET_UNAVAILABLE
+            | runbook::CERTIFICATES_UNREADABLE
             | runbook::ROOT_REFUSED,
         ) => EXIT_CONFIG,
         _ => EXIT_IO,

@@ -6,6 +6,8 @@ pub mod clock;
 pub mod config;
 pub mod connect;
 pub mod daemon;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod listen;
 pub mod notify;
 pub mod paths;

@@ -31,6 +31,7 @@ entries! {
     // Starting and files.
     CONFIG_INVALID = "config-invalid";
     SECRET_UNAVAILABLE = "secret-unavailable";
+    CERTIFICATES_UNREADABLE = "certificates-unreadable";
     STATE_LOCKED = "state-locked";
     STATE_UNUSABLE = "state-unusable";
     SOCKET_IN_USE = "socket-in-use";

@@ -19,6 +19,7 @@ pub mod kept;
 pub mod look;
 pub mod recalls;
 pub mod scenario;
+pub mod tls;
 pub mod world;
 
 pub use bxcore::paths::Dirs;

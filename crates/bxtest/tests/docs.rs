@@ -349,6 +349,29 @@ fn each_crate_and_each_dependency_is_explained() {
     }
 }
 
+/// docs/egress.md: which certificates are trusted, that no redirect is followed and no proxy is asked.
+#[test]
+fn each_client_that_ships_begins_in_one_place() {
+    let others = [
+        "Agent::config_builder",
+        "Agent::new",
+        "ureq::config",
+        "ureq::agent",
+        "ureq::get",
+        "ureq::post",
+        "ureq::put",
+    ];
+    let (one, rest): (Vec<_>, Vec<_>) = shipped()
+        .into_iter()
+        .partition(|(name, _)| name == "crates/bxcore/src/http.rs");
+    assert!(one[0].1.contains(others[0]));
+    for (name, text) in rest {
+        for other in others {
+            assert!(!text.contains(other), "{name} has {other}");
+        }
+    }
+}
+
 #[test]
 fn nothing_names_a_place_that_means_nothing_to_a_user() {
     let places = [concat!("..", "/shared"), concat!("/wo", "rk/")];

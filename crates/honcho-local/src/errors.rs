@@ -80,4 +80,6 @@ pub enum StartError {
     },
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
+    #[error("cannot ask the model")]
+    Roots(#[from] bxcore::http::NoRoots),
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use bxcore::http;
 use serde_json::{Value, json};
 
 /// How long one answer may take in all.
@@ -25,9 +26,9 @@ pub struct ModelError(&'static str);
 impl Model {
     /// `url` without the path, such as `http://127.0.0.1:8080`.
     pub fn new(url: &str, name: &str, key: Option<String>) -> Self {
-        let agent = ureq::Agent::config_builder()
-            // The environment's proxy would be handed the key and the texts.
-            .proxy(None)
+        let agent = http::config(url)
+            // An answer that is none is none here, whatever it says.
+            .http_status_as_error(true)
             .timeout_global(Some(ANSWER_MAX))
             .build()
             .into();

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use bxcore::http;
 use serde_json::Value;
 
 use crate::api::Api;
@@ -92,8 +93,11 @@ pub struct Server {
 
 impl Server {
     /// # Errors
-    /// The database cannot be opened, or the address cannot be listened on.
+    /// The database cannot be opened, the address cannot be listened on, or the model's not be called.
     pub fn start(options: Options) -> Result<Self, StartError> {
+        if let Some(model) = &options.model {
+            http::ready(&model.url)?;
+        }
         let api = Api {
             store: Store::open(options.db.as_deref(), options.drain_after)?,
             keys: options.key_secret.as_deref().map(Keys::new),

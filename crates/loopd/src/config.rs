@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 
 use bxcore::{
     config::{self, ConfigError, Section},
-    listen,
+    http, listen,
     report::Actionable,
     runbook::{self, Runbook},
     secrets::{Secret, SecretError, Source},
@@ -76,6 +76,8 @@ pub enum LoadError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Secret(#[from] SecretError),
+    #[error(transparent)]
+    Roots(#[from] http::NoRoots),
 }
 
 impl Actionable for LoadError {
@@ -83,12 +85,13 @@ impl Actionable for LoadError {
         match self {
             Self::Config(error) => error.runbook(),
             Self::Secret(_) => Some(runbook::SECRET_UNAVAILABLE),
+            Self::Roots(_) => Some(http::NoRoots::RUNBOOK),
         }
     }
 }
 
 impl Config {
-    /// Reads the file and the key it names.
+    /// Reads the file and the key it names, and for an address with TLS the system's root certificates.
     ///
     /// # Errors
     /// [`LoadError`]; every mistake of the file is named.
@@ -97,6 +100,7 @@ impl Config {
         if let Some(source) = source {
             config.model.key = Some(source.load("model")?);
         }
+        http::ready(&config.model.url)?;
         Ok(config)
     }
 

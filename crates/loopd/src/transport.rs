@@ -6,10 +6,9 @@ use std::{
     time::Duration,
 };
 
-use bxcore::secrets::Secret;
+use bxcore::{http, secrets::Secret};
 use ureq::{
     Agent,
-    config::Config,
     http::{Request, Response, header},
     unversioned::{
         resolver::DefaultResolver,
@@ -77,12 +76,7 @@ pub fn send(
     waits: Waits,
     cancel: &Cancel,
 ) -> Result<Answer, HttpError> {
-    let config = Config::builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .proxy(None)
-        .max_idle_connections(0)
-        .max_idle_connections_per_host(0)
+    let config = http::config(url)
         .timeout_resolve(Some(RESOLVE_MS_MAX))
         .timeout_connect(Some(CONNECT_MS_MAX))
         .user_agent("boxmaker")

@@ -11,6 +11,7 @@ use std::{
 use bxcore::{
     config::ConfigError,
     daemon::{self, Signal, StateLock},
+    http,
     listen::{self, ListenError, Server},
     notify,
     paths::{Dirs, make_private},
@@ -50,6 +51,8 @@ pub enum StartError {
     #[error(transparent)]
     Secret(#[from] SecretError),
     #[error(transparent)]
+    Roots(#[from] http::NoRoots),
+    #[error(transparent)]
     Lock(#[from] daemon::LockError),
     #[error(transparent)]
     Folder(#[from] bxcore::paths::FolderError),
@@ -68,6 +71,7 @@ impl Actionable for StartError {
         match self {
             Self::Config(error) => error.runbook(),
             Self::Secret(error) => error.runbook(),
+            Self::Roots(_) => Some(http::NoRoots::RUNBOOK),
             Self::Lock(error) => error.runbook(),
             Self::Folder(error) => error.runbook(),
             Self::Journal(error) => error.runbook(),
@@ -145,6 +149,7 @@ fn honcho(
         };
         return Ok((Arc::new(hooks), Fleet::none(), Knowledge::none()));
     };
+    http::ready(&honcho.url)?;
     let reading = honcho.clone();
     let read_keys = ReadKeys {
         own: keys.workspaces.clone(),

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bxcore::secrets::Secret;
+use bxcore::{http, secrets::Secret};
 use roncho::models::{
     chat::{ChatResponse, ReasoningLevel},
     conclusions::ConclusionQuery,
@@ -54,12 +54,7 @@ impl Current {
 impl Client {
     #[must_use]
     pub fn new(config: &HonchoConfig, workspace: &str, key: Option<&Secret>) -> Self {
-        let agent = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_idle_connections(0)
-            // Without this a proxy of the environment's would be handed the key.
-            .proxy(None)
+        let agent = http::config(&config.url)
             .timeout_connect(Some(config.limits.connect_ms_max))
             .build()
             .new_agent();

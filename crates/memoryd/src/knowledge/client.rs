@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bxcore::secrets::Secret;
+use bxcore::{http, secrets::Secret};
 use serde_json::{Value, json};
 
 use crate::sync::{
@@ -60,12 +60,7 @@ impl Client {
     /// `limit`: a whole call, however slowly its answer drips.
     #[must_use]
     pub fn new(config: &HonchoConfig, key: Option<&Secret>, limit: Duration) -> Self {
-        let agent = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_idle_connections(0)
-            // Without this a proxy of the environment's would be handed the key.
-            .proxy(None)
+        let agent = http::config(&config.url)
             .timeout_global(Some(limit))
             .build()
             .new_agent();

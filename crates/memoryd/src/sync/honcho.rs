@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bxcore::secrets::Secret;
+use bxcore::{http, secrets::Secret};
 use bxwire::ItemId;
 use roncho::{
     ConclusionCreate, MessageCreate, PeerCreate, SessionCreate, SessionPeerConfig, WorkspaceCreate,
@@ -70,12 +70,7 @@ impl Honcho {
             })?;
             clients.insert(role, client);
         }
-        let own = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            // Without this a proxy of the environment's would be handed the key.
-            .proxy(None)
-            .max_redirects(0)
-            .max_idle_connections(0)
+        let own = http::config(&config.url)
             .timeout_connect(Some(config.limits.connect_ms_max))
             .timeout_recv_response(Some(config.limits.read_ms_max))
             .timeout_recv_body(Some(config.limits.read_ms_max))
