@@ -85,11 +85,8 @@ pub type Say<'a> = dyn FnMut(Reply) -> bool + 'a;
 /// Runs a call and gives its `Result`, which may leave as it is.
 pub fn run(broker: &Broker, call: &Call, token: &Token, say: &mut Say<'_>) -> Reply {
     let (at, started) = (Millis::now(), Instant::now());
-    let known = Cause {
-        source: "what loopd logged of the session".into(),
-        label: call.label,
-    };
-    let before = broker.store.join(&call.session, call.label, &[known]);
+    let known = "what loopd logged of the session";
+    let before = broker.store.heard(&call.session, call.label, known);
     let (ended, before, after, causes) = match before {
         Err(Unwritten { label }) => (Ended::unwritten(), label, label, Vec::new()),
         Ok(before) => {
@@ -101,7 +98,11 @@ pub fn run(broker: &Broker, call: &Call, token: &Token, say: &mut Say<'_>) -> Re
             }
             .ended(say);
             match broker.store.join(&call.session, ended.label, &ended.causes) {
-                Ok(after) => (ended, before.label, after.label, after.causes),
+                Ok(after) => {
+                    let mut causes = after.causes;
+                    causes.truncate(CAUSES_MAX);
+                    (ended, before.label, after.label, causes)
+                }
                 Err(Unwritten { label }) => (Ended::unwritten(), before.label, label, Vec::new()),
             }
         }
@@ -302,7 +303,6 @@ impl Running<'_> {
                 mut causes,
                 changed,
             } => {
-                causes.truncate(CAUSES_MAX);
                 // A cause is part of what is shown, so its label counts too.
                 let label = causes
                     .iter()
@@ -428,7 +428,7 @@ impl Running<'_> {
             session: self.call.session.clone(),
             turn: self.call.turn,
             call: self.call.call.clone(),
-            label: self.broker.store.causes(&self.call.session).0,
+            label: self.broker.store.label(&self.call.session),
             speaker: self.call.speaker.clone(),
             audience: self.call.audience,
         }

@@ -7,8 +7,8 @@ use bxcore::append::{self, BadLine};
 use bxwire::{Cause, Label, SessionId, links::session_state::SessionState};
 use serde::{Deserialize, Serialize};
 
-/// Distinct causes kept for a session; later ones still raise its label.
-pub const CAUSES_MAX: usize = 16;
+/// Distinct causes kept for a session; later ones are counted, and still raise its label.
+pub const CAUSES_MAX: usize = 64;
 
 /// Longest words of a cause in characters.
 pub const SOURCE_CHARS_MAX: usize = 200;
@@ -20,7 +20,8 @@ pub const START: Label = Label::PRIVATE;
 pub const LINE_VERSION: u64 = 1;
 
 /// One line of `broker/sessions.jsonl`, without its time. The label is the session's whole label, so that
-/// any one line is enough to know that much.
+/// any one line is enough to know that much. The causes are those that no line before it has; in lines of older
+/// programs they are all there were.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Record {
@@ -30,33 +31,45 @@ pub enum Record {
         label: Label,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         causes: Vec<Cause>,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more: u64,
     },
-    /// A session's label went up.
+    /// A session's label went up, or something came in that would have raised it.
     Raised {
         session: SessionId,
         label: Label,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         causes: Vec<Cause>,
+        /// How often, so far, something came in that there was no room for among the causes.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more: u64,
     },
 }
 
 impl Record {
     const TYPES: [&'static str; 2] = ["seen", "raised"];
 
-    fn parts(&self) -> (&SessionId, Label, &[Cause]) {
+    fn parts(&self) -> (&SessionId, Label, &[Cause], u64) {
         match self {
             Self::Seen {
                 session,
                 label,
                 causes,
+                more,
             }
             | Self::Raised {
                 session,
                 label,
                 causes,
-            } => (session, *label, causes),
+                more,
+            } => (session, *label, causes, *more),
         }
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's form.
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// A change that is thought out and not yet made. Its line, if it has one, is appended first; then
@@ -69,7 +82,7 @@ pub struct Joined {
     pub record: Option<Record>,
     /// The session's label with the change.
     pub label: Label,
-    /// What raised it with this change.
+    /// What came in with this change that would raise a session which has seen nothing.
     pub causes: Vec<Cause>,
 }
 
@@ -77,8 +90,19 @@ pub struct Joined {
 struct Session {
     label: Label,
     /// What the disk says; `None`: nothing of this session is there.
-    durable: Option<Label>,
+    durable: Option<Durable>,
     causes: Vec<Cause>,
+    /// How often something came in that there was no room for among the causes.
+    more: u64,
+}
+
+/// What the disk says of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Durable {
+    label: Label,
+    /// How many of the causes are there.
+    causes: usize,
+    more: u64,
 }
 
 impl Session {
@@ -86,15 +110,30 @@ impl Session {
         label: START,
         durable: None,
         causes: Vec::new(),
+        more: 0,
     };
 
     fn raise(&mut self, label: Label, causes: &[Cause]) {
         self.label = self.label.join(label);
         for cause in causes {
-            if self.causes.len() < CAUSES_MAX && !self.causes.contains(cause) {
+            if self.causes.contains(cause) {
+                continue;
+            }
+            if self.causes.len() < CAUSES_MAX {
                 self.causes.push(cause.clone());
+            } else {
+                self.more += 1;
             }
         }
+    }
+
+    /// Whether the disk lacks anything of this.
+    fn is_durable(&self) -> bool {
+        self.durable.is_some_and(|durable| {
+            durable.label.covers(self.label)
+                && durable.causes == self.causes.len()
+                && durable.more == self.more
+        })
     }
 }
 
@@ -115,55 +154,81 @@ pub struct Labels {
 impl Labels {
     /// Takes in a line that is on the disk.
     pub fn replay(&mut self, record: &Record) {
-        let (session, label, causes) = record.parts();
+        let (session, label, causes, more) = record.parts();
         let known = self.sessions.entry(session.clone()).or_insert(Session::NEW);
         known.raise(label, causes);
-        known.durable = Some(known.durable.unwrap_or(START).join(label));
+        known.more = known.more.max(more);
+        let before = known.durable.map_or(START, |durable| durable.label);
+        // A line holds whatever was not on the disk before it.
+        known.durable = Some(Durable {
+            label: before.join(label),
+            causes: known.causes.len(),
+            more: known.more,
+        });
     }
 
     /// What joining a label in changes. The label of each cause is joined too.
     pub fn join(&self, session: &SessionId, label: Label, causes: &[Cause]) -> Joined {
         let new = Session::NEW;
         let known = self.sessions.get(session).unwrap_or(&new);
-        let before = known.durable.unwrap_or(START);
         let joined = causes
             .iter()
             .fold(known.label.join(label), |sum, cause| sum.join(cause.label));
-        let raising: Vec<_> = causes
-            .iter()
-            .filter(|cause| !before.covers(cause.label))
-            .map(|cause| Cause {
+        let mut came: Vec<Cause> = Vec::new();
+        for cause in causes {
+            let cause = Cause {
                 source: words(&cause.source),
                 label: cause.label,
-            })
-            .take(CAUSES_MAX)
-            .collect();
-        let record = match known.durable {
-            Some(durable) if durable.covers(joined) => None,
-            durable => {
-                let mut whole = known.clone();
-                whole.raise(joined, &raising);
-                let (session, label, causes) = (session.clone(), joined, whole.causes);
-                Some(match durable {
-                    None => Record::Seen {
-                        session,
-                        label,
-                        causes,
-                    },
-                    Some(_) => Record::Raised {
-                        session,
-                        label,
-                        causes,
-                    },
-                })
+            };
+            if !START.covers(cause.label) && !came.contains(&cause) {
+                came.push(cause);
             }
-        };
+        }
+        let mut whole = known.clone();
+        whole.raise(joined, &came);
+        let record = (!whole.is_durable()).then(|| {
+            let (session, label, more) = (session.clone(), joined, whole.more);
+            let written = whole.durable.map_or(0, |durable| durable.causes);
+            let causes = whole.causes.split_off(written);
+            match whole.durable {
+                None => Record::Seen {
+                    session,
+                    label,
+                    causes,
+                    more,
+                },
+                Some(_) => Record::Raised {
+                    session,
+                    label,
+                    causes,
+                    more,
+                },
+            }
+        });
         Joined {
             session: session.clone(),
             record,
             label: joined,
-            causes: raising,
+            causes: came,
         }
+    }
+
+    /// What somebody's word on a session changes that repeats what it has seen: it is a cause only where nothing else
+    /// was one.
+    pub fn heard(&self, session: &SessionId, label: Label, source: &str) -> Joined {
+        let cause = Cause {
+            source: source.into(),
+            label,
+        };
+        match self.durable(session).covers(label) {
+            true => self.join(session, label, &[]),
+            false => self.join(session, label, &[cause]),
+        }
+    }
+
+    fn durable(&self, session: &SessionId) -> Label {
+        let durable = self.sessions.get(session).and_then(|known| known.durable);
+        durable.map_or(START, |durable| durable.label)
     }
 
     /// The line of a change is on the disk, or it has none.
@@ -201,12 +266,11 @@ impl Labels {
             .map_or(START, |known| known.label)
     }
 
-    /// What raised a session's label, oldest first.
+    /// What raised a session's label or would have, oldest first, and how often there was no room for another.
     #[must_use]
-    pub fn causes(&self, session: &SessionId) -> Vec<Cause> {
-        self.sessions
-            .get(session)
-            .map_or_else(Vec::new, |known| known.causes.clone())
+    pub fn causes(&self, session: &SessionId) -> (Vec<Cause>, u64) {
+        let known = self.sessions.get(session);
+        known.map_or_else(Default::default, |known| (known.causes.clone(), known.more))
     }
 
     #[must_use]
@@ -257,173 +321,4 @@ pub fn words(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use bxwire::{Class, Trust};
-
-    use super::*;
-
-    const SECRET: Label = Label::new(Class::Secret, Trust::Trusted);
-
-    fn session(n: u8) -> SessionId {
-        SessionId::new("20260131", [n; 12]).unwrap()
-    }
-
-    fn cause(source: &str, label: Label) -> Cause {
-        Cause {
-            source: source.into(),
-            label,
-        }
-    }
-
-    /// Every run of `steps` changes over all labels, each written or not.
-    fn runs(steps: usize) -> Vec<Vec<(Label, bool)>> {
-        let mut runs = vec![Vec::new()];
-        for _ in 0..steps {
-            runs = runs
-                .iter()
-                .flat_map(|run| {
-                    Label::all().flat_map(move |label| {
-                        [true, false].map(|written| [&run[..], &[(label, written)]].concat())
-                    })
-                })
-                .collect();
-        }
-        runs
-    }
-
-    #[test]
-    fn a_session_nobody_saw_is_private_clean_and_not_seen() {
-        let labels = Labels::default();
-        let state = labels.state(&session(1));
-        assert_eq!(
-            (state.class, state.untrusted, state.seen),
-            (Class::Private, false, false)
-        );
-        assert_eq!(labels, Labels::default());
-    }
-
-    #[test]
-    fn first_sight_has_a_line_even_when_nothing_is_raised() {
-        let mut labels = Labels::default();
-        let joined = labels.join(&session(1), Label::default(), &[]);
-        assert!(matches!(&joined.record, Some(Record::Seen { label, .. }) if *label == START));
-        assert!(!labels.state(&session(1)).seen, "not before it is durable");
-        labels.commit(&joined);
-        assert!(labels.state(&session(1)).seen);
-        assert_eq!(labels.join(&session(1), Label::PRIVATE, &[]).record, None);
-    }
-
-    #[test]
-    fn over_every_short_run_no_label_falls_and_the_disk_is_enough() {
-        for run in runs(3) {
-            let (mut live, mut disk) = (Labels::default(), Labels::default());
-            for (label, written) in &run {
-                let before = live.label(&session(1));
-                let joined = live.join(&session(1), *label, &[cause("x", *label)]);
-                let released = match (&joined.record, written) {
-                    (Some(record), true) => {
-                        disk.replay(record);
-                        live.commit(&joined);
-                        true
-                    }
-                    (Some(_), false) => {
-                        live.failed(&joined);
-                        false
-                    }
-                    (None, _) => {
-                        live.commit(&joined);
-                        true
-                    }
-                };
-                let after = live.label(&session(1));
-                assert!(after.covers(before) && after.covers(*label), "{run:?}");
-                if released {
-                    assert!(disk.state(&session(1)).seen, "{run:?}");
-                    assert_eq!(disk.label(&session(1)), after, "{run:?}");
-                }
-            }
-            if run.iter().all(|(_, written)| *written) {
-                assert_eq!(live, disk, "{run:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_failed_line_comes_again_with_its_causes() {
-        let mut labels = Labels::default();
-        let first = labels.join(&session(1), Label::PRIVATE, &[]);
-        labels.commit(&first);
-        let letter = cause("read_file inbox/letter.txt", Label::UNLABELLED);
-        let lost = labels.join(
-            &session(1),
-            Label::UNLABELLED,
-            std::slice::from_ref(&letter),
-        );
-        labels.failed(&lost);
-        assert!(labels.state(&session(1)).untrusted);
-        let again = labels.join(&session(1), Label::PRIVATE, &[]);
-        assert!(
-            matches!(&again.record, Some(Record::Raised { label, causes, .. })
-                if *label == Label::UNLABELLED && *causes == [letter]),
-            "{again:?}"
-        );
-    }
-
-    #[test]
-    fn a_cause_with_a_higher_label_than_the_result_counts() {
-        let labels = Labels::default();
-        let joined = labels.join(&session(1), Label::PRIVATE, &[cause("x", SECRET)]);
-        assert_eq!(joined.label, SECRET);
-    }
-
-    #[test]
-    fn causes_are_bounded_distinct_and_one_plain_line_each() {
-        let mut labels = Labels::default();
-        let many: Vec<_> = (0..40)
-            .map(|n| {
-                cause(
-                    &format!("file {n}\u{1b}[31m\nred {}", "x".repeat(300)),
-                    SECRET,
-                )
-            })
-            .collect();
-        let joined = labels.join(&session(1), SECRET, &many);
-        labels.commit(&joined);
-        let causes = labels.causes(&session(1));
-        assert_eq!(causes.len(), CAUSES_MAX);
-        for cause in causes {
-            assert!(cause.source.chars().count() <= SOURCE_CHARS_MAX);
-            assert!(!cause.source.contains(['\u{1b}', '\n']));
-        }
-        assert_eq!(labels.join(&session(1), SECRET, &many).record, None);
-    }
-
-    #[test]
-    fn sessions_are_counted() {
-        let mut labels = Labels::default();
-        for (n, label) in [(1, Label::PRIVATE), (2, Label::UNLABELLED), (3, SECRET)] {
-            let joined = labels.join(&session(n), label, &[]);
-            labels.commit(&joined);
-        }
-        let counts = labels.counts();
-        assert_eq!((counts.seen, counts.untrusted, counts.secret), (3, 1, 1));
-    }
-
-    #[test]
-    fn lines_of_today_and_tomorrow() {
-        let record = Record::Raised {
-            session: session(1),
-            label: Label::UNLABELLED,
-            causes: vec![cause("x", Label::UNLABELLED)],
-        };
-        let line = serde_json::to_string(&record).unwrap();
-        assert_eq!(read_line(&line), Ok(record));
-        let newer = |line: &str| read_line(line) == Err(BadLine::Newer);
-        assert!(newer(r#"{"type":"lowered"}"#));
-        assert!(newer(&line.replacen('{', r#"{"v":2,"#, 1)));
-        assert!(read_line(&line.replacen('{', r#"{"v":1,"later":7,"#, 1)).is_ok());
-        for bad in ["", "{}", "[]", r#"{"type":"seen"}"#, "not json"] {
-            assert!(matches!(read_line(bad), Err(BadLine::Corrupt(_))), "{bad}");
-        }
-    }
-}
+mod tests;

@@ -191,8 +191,12 @@ impl Broker {
                     .into(),
             },
             Request::SessionCauses { session } => {
-                let (label, causes) = self.store.causes(&session);
-                Reply::Causes { label, causes }
+                let (label, causes, more) = self.store.causes(&session);
+                Reply::Causes {
+                    label,
+                    causes,
+                    more,
+                }
             }
             // Taken care of where its events can be sent.
             Request::CallTool { .. } => Refused::new("bad-request", "not here").into(),

@@ -128,8 +128,25 @@ impl Store {
         label: Label,
         causes: &[Cause],
     ) -> Result<Joined, Unwritten> {
+        self.change(|labels| labels.join(session, label, causes))
+    }
+
+    /// Joins what somebody says of a session, which repeats what it has seen, and returns once that is durable.
+    ///
+    /// # Errors
+    /// As [`Store::join`].
+    pub fn heard(
+        &self,
+        session: &SessionId,
+        label: Label,
+        source: &str,
+    ) -> Result<Joined, Unwritten> {
+        self.change(|labels| labels.heard(session, label, source))
+    }
+
+    fn change(&self, change: impl FnOnce(&Labels) -> Joined) -> Result<Joined, Unwritten> {
         let mut file = lock(&self.sessions.file);
-        let joined = lock(&self.labels).join(session, label, causes);
+        let joined = change(&lock(&self.labels));
         if let Some(record) = &joined.record {
             let line = to_line(&Stamped {
                 v: LINE_VERSION,
@@ -160,11 +177,17 @@ impl Store {
         lock(&self.labels).state(session)
     }
 
-    /// A session's label and what raised it.
     #[must_use]
-    pub fn causes(&self, session: &SessionId) -> (Label, Vec<Cause>) {
+    pub fn label(&self, session: &SessionId) -> Label {
+        lock(&self.labels).label(session)
+    }
+
+    /// A session's label, what raised it or would have, and how often there was no room for another.
+    #[must_use]
+    pub fn causes(&self, session: &SessionId) -> (Label, Vec<Cause>, u64) {
         let labels = lock(&self.labels);
-        (labels.label(session), labels.causes(session))
+        let (causes, more) = labels.causes(session);
+        (labels.label(session), causes, more)
     }
 
     #[must_use]
@@ -211,7 +234,7 @@ mod tests {
         drop(store);
         let again = Store::open(folder.path()).unwrap();
         assert_eq!(*lock(&again.labels), live);
-        assert_eq!(again.causes(&session), (Label::UNLABELLED, vec![cause]));
+        assert_eq!(again.causes(&session), (Label::UNLABELLED, vec![cause], 0));
     }
 
     #[test]

@@ -179,6 +179,7 @@ pub fn label(dirs: &Dirs, session: SessionId, json: bool) -> Result<Exit, Failur
         session,
         label,
         causes,
+        more,
     } = event
     else {
         return Err(NOT_THE_ANSWER);
@@ -188,6 +189,7 @@ pub fn label(dirs: &Dirs, session: SessionId, json: bool) -> Result<Exit, Failur
             session,
             label,
             causes,
+            more,
         })?)?;
         return Ok(Exit::Done);
     }
@@ -203,6 +205,9 @@ pub fn label(dirs: &Dirs, session: SessionId, json: bool) -> Result<Exit, Failur
         })
         .collect();
     text.push_str(&render::table(&rows));
+    if more > 0 {
+        text.push_str(&format!("  and {more} more, for which there was no room\n"));
+    }
     out::print(&text)?;
     Ok(Exit::Done)
 }
@@ -212,6 +217,8 @@ struct LabelLine {
     session: SessionId,
     label: Label,
     causes: Vec<Cause>,
+    /// How often something came in that there was no room for among the causes.
+    more: u64,
 }
 
 /// The owner's word on turns that brokerd cannot vouch for.

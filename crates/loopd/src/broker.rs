@@ -100,11 +100,15 @@ impl Broker {
     ///
     /// # Errors
     /// [`ClientError`]; a refusal means that it does not know the session.
-    pub fn causes(&self, session: &SessionId) -> Result<(Label, Vec<Cause>), ClientError> {
+    pub fn causes(&self, session: &SessionId) -> Result<(Label, Vec<Cause>, u64), ClientError> {
         match self.ask(&Request::SessionCauses {
             session: session.clone(),
         })? {
-            Reply::Causes { label, causes } => Ok((label, causes)),
+            Reply::Causes {
+                label,
+                causes,
+                more,
+            } => Ok((label, causes, more)),
             _ => Err(unexpected()),
         }
     }

@@ -98,11 +98,11 @@ pub fn command(
 /// The refusal to send: half of the answer would look like a lower label.
 pub fn label(daemon: &Daemon, session: &SessionId) -> Answered {
     let ours = find(daemon, session)?.summary().label;
-    let (theirs, mut causes) = match daemon.broker.causes(session) {
+    let (theirs, mut causes, more) = match daemon.broker.causes(session) {
         Ok(said) => said,
         // It answered, and has never heard of the session.
         Err(ClientError::Refused(refused)) if refused.kind == "unknown-session" => {
-            (ours, Vec::new())
+            (ours, Vec::new(), 0)
         }
         Err(error) => return Err(refusal(error, runbook::TOOLS_UNAVAILABLE)),
     };
@@ -116,6 +116,7 @@ pub fn label(daemon: &Daemon, session: &SessionId) -> Answered {
         session: session.clone(),
         label: ours.join(theirs),
         causes,
+        more,
     })
 }
 

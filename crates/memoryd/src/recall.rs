@@ -341,7 +341,7 @@ pub fn recall(
     }
     lines.extend(elsewhere.lines);
     let hits = interleave(ranked, query.hits);
-    Ok(answer(&hits, reader, limits, &lines))
+    Ok(answer(&hits, limits, &lines))
 }
 
 /// One of each list in turn, each list in its own order.
@@ -363,7 +363,7 @@ pub fn interleave<T>(lists: Vec<Vec<T>>, most: usize) -> Vec<T> {
     out
 }
 
-fn answer(hits: &[Hit], reader: Reader, limits: Limits, lines: &[String]) -> Answer {
+fn answer(hits: &[Hit], limits: Limits, lines: &[String]) -> Answer {
     let mut parts = Vec::new();
     let mut label = Label::default();
     let mut causes: Vec<Cause> = Vec::new();
@@ -378,7 +378,10 @@ fn answer(hits: &[Hit], reader: Reader, limits: Limits, lines: &[String]) -> Ans
             source: format!("recall read {}", hit.what),
             label: hit.label,
         };
-        if !reader.label.covers(hit.label) && causes.len() < CAUSES_MAX && !causes.contains(&cause)
+        // Whether it raises the session or not: brokerd keeps each, and tells the user what raised.
+        if !Label::PRIVATE.covers(hit.label)
+            && causes.len() < CAUSES_MAX
+            && !causes.contains(&cause)
         {
             causes.push(cause);
         }

@@ -91,6 +91,30 @@ fn what_recall_found_labels_the_session() {
 }
 
 #[test]
+fn a_later_cause_is_listed_too() {
+    let world = World::new("");
+    let note = Cause {
+        source: "recall read a fleet note by kitchen".into(),
+        label: Label::UNLABELLED,
+    };
+    let _memoryd = world.memoryd_says(done(Label::UNLABELLED, vec![note.clone()]));
+    let daemon = world.start();
+    let letter = world.call(&Call::read(&session(1), "inbox/letter.txt"));
+    world.call(&recall(1));
+    daemon.kill();
+    let _daemon = world.start();
+    let listed = world.client().call(&tools::Request::SessionCauses {
+        session: session(1),
+    });
+    let want = tools::Reply::Causes {
+        label: Label::UNLABELLED,
+        causes: vec![letter.causes[0].clone(), note],
+        more: 0,
+    };
+    assert_eq!(listed.unwrap(), want);
+}
+
+#[test]
 fn an_audience_is_not_shown_what_memory_found() {
     let world = World::new("");
     let _memoryd = world.memoryd_says(done(Label::UNLABELLED, Vec::new()));

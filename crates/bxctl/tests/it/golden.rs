@@ -430,6 +430,7 @@ fn sessions() {
                 source: "read_file inbox/letter.txt".into(),
                 label: UNTRUSTED,
             }],
+            more: 3,
         })],
         turns::Request::ShowSession { session: asked } if asked == session() => {
             let records = records().into_iter();

@@ -47,7 +47,7 @@ pub enum Request {
         label: Label,
         cause: Cause,
     },
-    /// What raised a session's label.
+    /// What raised a session's label or would have, had nothing else before it.
     SessionCauses {
         session: SessionId,
     },
@@ -76,7 +76,7 @@ pub enum Reply {
         label: Label,
         /// The session's label with it, durable at brokerd.
         session_label: Label,
-        /// What raised the session's label with this call.
+        /// What came in with this call that would raise a session which has seen nothing.
         causes: Vec<Cause>,
     },
     /// `Raise`: durable. `CancelCall`, `ApproveCall`: taken.
@@ -84,6 +84,8 @@ pub enum Reply {
     Causes {
         label: Label,
         causes: Vec<Cause>,
+        /// How often something came in that there was no room for among them.
+        more: u64,
     },
     Refused(Refused),
 }

@@ -133,7 +133,10 @@ pub enum TurnEvent {
     SessionLabel {
         session: SessionId,
         label: Label,
+        /// What raised its label or would have, had nothing else before it.
         causes: Vec<Cause>,
+        /// How often something came in that there was no room for among them.
+        more: u64,
     },
     Refused(Refused),
 }

@@ -172,6 +172,7 @@ fn turn_events(into: &mut Samples) {
             session: session(),
             label: Label::UNLABELLED,
             causes: vec![cause()],
+            more: 0,
         }],
         Refused => [
             TurnEvent::Refused(refused()),
@@ -244,7 +245,7 @@ fn tool_messages(into: &mut Samples) {
             result(CallOutcome::Cancelled),
         ],
         Done => [Reply::Done {}],
-        Causes => [Reply::Causes { label: SECRET, causes: vec![cause()] }],
+        Causes => [Reply::Causes { label: SECRET, causes: vec![cause()], more: 3 }],
         Refused => [Reply::Refused(refused())],
     });
 }

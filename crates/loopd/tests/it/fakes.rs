@@ -98,6 +98,7 @@ impl Broker {
                     tools::Reply::Causes {
                         label: state.label,
                         causes: state.causes.clone(),
+                        more: 0,
                     }
                 }
                 request @ tools::Request::CallTool { .. } => {

@@ -146,7 +146,7 @@ impl Chats {
         let places = self.named(&arguments.workspaces)?;
         let holds_key = matches!(refuse(question), Outcome::Secret(_));
         if let Some(line) = stays_here(reader, holds_key) {
-            return Ok(answer(&[], &[line.to_owned()], reader));
+            return Ok(answer(&[], &[line.to_owned()]));
         }
         let shown = reader.audience.class_max();
         let (places, above): (Vec<_>, Vec<_>) = places
@@ -163,7 +163,7 @@ impl Chats {
             })
             .collect();
         let replies = self.converse(question, arguments.reasoning, places, say);
-        Ok(answer(&replies, &lines, reader))
+        Ok(answer(&replies, &lines))
     }
 
     fn named(&self, names: &[String]) -> Result<Vec<Arc<Place>>, String> {
@@ -357,11 +357,7 @@ impl Job {
     }
 }
 
-fn answer(
-    replies: &[(Arc<Place>, Option<Option<String>>)],
-    lines: &[String],
-    reader: Reader,
-) -> Answer {
+fn answer(replies: &[(Arc<Place>, Option<Option<String>>)], lines: &[String]) -> Answer {
     let (mut parts, mut away) = (Vec::new(), Vec::new());
     let mut label = Label::default();
     let mut causes = Vec::new();
@@ -377,7 +373,8 @@ fn answer(
                     place.name,
                     set_in(text, REPLY_CHARS_MAX, INDENT)
                 ));
-                if !reader.label.covers(place.label) {
+                // Whether it raises the session or not: brokerd keeps each, and tells the user what raised.
+                if !Label::PRIVATE.covers(place.label) {
                     causes.push(Cause {
                         source: format!("ask_memory read an answer from {}", place.name),
                         label: place.label,

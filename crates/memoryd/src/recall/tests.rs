@@ -285,6 +285,12 @@ fn an_answer_carries_tag_time_id_label_and_causes() {
     let cause = "recall read an untrusted note of 2026-01-02 (n2)";
     assert_eq!(answer.causes.len(), 1);
     assert_eq!(answer.causes[0].source, cause);
+    // A session that is untrusted already lists it all the same.
+    let marked = Reader {
+        label: Label::UNLABELLED,
+        ..private
+    };
+    assert_eq!(world.recall(&ask("fence"), marked).causes, answer.causes);
     let secret = Recall {
         class: Some(Class::Secret),
         ..ask("fence")
