@@ -7,10 +7,11 @@ use bxcore::paths::Dirs;
 use bxwire::{
     EditId,
     links::{
-        control::{EditLine, MemoryFiles, Reply, Request, Why},
+        control::{Derived, EditLine, MemoryFiles, Reply, Request, Why},
         memory_tools::{AskMemory, Reasoning, Recall},
     },
 };
+use serde::Serialize;
 
 use crate::{
     ask,
@@ -330,31 +331,50 @@ fn recalled(reply: Reply, json: bool) -> Result<Exit, Failure> {
 /// # Errors
 /// When memoryd cannot answer.
 pub fn why(dirs: &Dirs, item: Item, json: bool) -> Result<Exit, Failure> {
-    let why = ask_why(dirs, item)?;
+    let told = ask_why(dirs, item)?;
     if json {
-        out::print(&json_line(&why)?)?;
+        out::print(&json_line(&told)?)?;
     } else {
-        out::print(&why_shown(&why))?;
+        out::print(&why_shown(&told))?;
     }
     Ok(Exit::Done)
+}
+
+/// What memoryd tells of an id.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum Told {
+    Item(Why),
+    Derived(Derived),
 }
 
 /// Asks memoryd; also the chat's `/why`.
 ///
 /// # Errors
 /// When memoryd cannot answer.
-pub fn ask_why(dirs: &Dirs, item: Item) -> Result<Why, Failure> {
+pub fn ask_why(dirs: &Dirs, item: Item) -> Result<Told, Failure> {
     let request = match item {
         Item::Ours(item) => Request::MemoryWhy { item },
         Item::Found(id) => Request::MemoryWhyFound { id },
     };
     match memoryd(dirs, &request)? {
-        Reply::Why(why) => Ok(why),
+        Reply::Why(why) => Ok(Told::Item(why)),
+        Reply::Derived(derived) => Ok(Told::Derived(derived)),
         _ => Err(NOT_THE_ANSWER),
     }
 }
 
-pub fn why_shown(why: &Why) -> String {
+pub fn why_shown(told: &Told) -> String {
+    let why = match told {
+        Told::Item(why) => why,
+        Told::Derived(derived) => {
+            return format!(
+                "{}\n{}",
+                one_line(&derived.id),
+                render::facts(&derived.facts)
+            );
+        }
+    };
     let mut text = format!("{}\n{}", why.item, render::facts(&why.facts));
     if why.steps.is_empty() {
         text.push_str("  nothing of it goes to Honcho\n");

@@ -27,7 +27,7 @@ use bxwire::{
 use crate::{
     denied::Denied,
     edit::{Edit, KeptLocal},
-    facts,
+    facts, knowledge,
     logs::Logs,
     memory::{Memory, is_own_id},
     plan::Rules,
@@ -117,16 +117,7 @@ impl Service {
             }
             Request::MemorySync { action } => self.hooks.sync(action),
             Request::MemoryWhy { item } => self.why(&item),
-            Request::MemoryWhyFound { id } => {
-                // As a hit names it, with its source in front, or alone.
-                let honchos = id.rsplit_once(':').map_or(id.as_str(), |(_, id)| id);
-                match self.of_ours(&id).or_else(|| self.hooks.made(honchos)) {
-                    Some(item) => self.why(&item),
-                    None => Refused::new("unknown-item", unknown(&id))
-                        .with_runbook(runbook::ITEM_UNKNOWN.anchor())
-                        .into(),
-                }
-            }
+            Request::MemoryWhyFound { id } => self.why_found(&id),
             Request::SessionDecide { session, decision } => self.hooks.decide(&session, decision),
         }
     }
@@ -135,6 +126,31 @@ impl Service {
     fn of_ours(&self, id: &str) -> Option<ItemId> {
         let edit = self.store.with(|memory| facts::edit_of(memory, id));
         edit.map(ItemId::Edit)
+    }
+
+    /// What became of what has this id: one of memory's own, or Honcho's as a hit names it, with its source in front, or
+    /// alone.
+    fn why_found(&self, id: &str) -> Reply {
+        let (place, honchos) = match id.rsplit_once(':') {
+            Some((place, id)) => (Some(place), id),
+            None => (None, id),
+        };
+        // What Honcho derived itself and was forgotten has an edit too.
+        let forgotten = || {
+            let own = |memory: &Memory| knowledge::edits::known(memory.contents(), honchos);
+            self.store.with(own).and_then(|(own, _)| self.of_ours(&own))
+        };
+        match self
+            .of_ours(id)
+            .or_else(|| self.hooks.made(honchos))
+            .or_else(forgotten)
+        {
+            Some(item) => self.why(&item),
+            None if is_own_id(id) => Refused::new("unknown-item", NEVER_HELD)
+                .with_runbook(runbook::ITEM_UNKNOWN.anchor())
+                .into(),
+            None => knowledge::origin::of(&self.knowledge.facts, place, honchos),
+        }
     }
 
     fn why(&self, item: &ItemId) -> Reply {
@@ -304,11 +320,13 @@ impl Service {
                 self.write(|memory, _, _, at| undo::forget(memory, &words, at))
             }
             "why" => {
-                let named = one::<String>(arguments);
-                let item = named.and_then(|id| id.parse().ok().or_else(|| self.of_ours(&id)));
-                return match item {
-                    Some(item) => told(self.hooks.why(&item)),
-                    None => "say what: an edit (why e3), an entry, note or fact (why n4) or a turn (why SESSION/2)"
+                return match one::<String>(arguments) {
+                    Some(id) => told(match id.parse() {
+                        Ok(item) => self.why(&item),
+                        Err(_) => self.why_found(&id),
+                    }),
+                    None => "say what: an edit (why e3), an entry, note or fact (why n4), a turn (why SESSION/2) or an \
+                             id that a recall shows (why fleet:ID)"
                         .into(),
                 };
             }
@@ -338,18 +356,9 @@ impl Service {
     }
 }
 
-/// Why there is nothing under an id.
-fn unknown(id: &str) -> &'static str {
-    match is_own_id(id) {
-        true => {
-            "memory never held anything under that id; `bxctl memory show` and `bxctl memory log` list what it holds \
-             and held"
-        }
-        false => {
-            "this agent has sent nothing under that id; run the same command where the agent runs that wrote it"
-        }
-    }
-}
+/// Why there is nothing under an id of memory's own.
+const NEVER_HELD: &str = "memory never held anything under that id; `bxctl memory show` and `bxctl memory log` list what \
+    it holds and held";
 
 /// Who reads a session, as its log begins. A log that does not say so is read by anybody.
 fn audience_of(logs: &Logs, session: &SessionId) -> Audience {
@@ -406,6 +415,11 @@ fn told(reply: Reply) -> String {
                 .iter()
                 .map(|step| format!("{}: {} ({})", step.what, step.state, step.place));
             facts.chain(steps).collect::<Vec<_>>().join("\n")
+        }
+        Reply::Derived(derived) => {
+            let facts = derived.facts.iter();
+            let lines = facts.map(|(name, value)| format!("{name}: {value}"));
+            lines.collect::<Vec<_>>().join("\n")
         }
         Reply::Refused(refused) => refused.message,
         _ => "nothing is known of it".into(),

@@ -2,7 +2,7 @@
 //! reversed list and Honcho's mirror needs no case for it. Values only.
 
 use bxwire::{
-    EditId, Label, SessionId, Speaker,
+    CallId, EditId, Label, SessionId, Speaker,
     links::memory_tools::{About, Caller},
 };
 use serde::{Deserialize, Serialize};
@@ -63,6 +63,7 @@ impl Edit {
                 session: caller.session.clone(),
                 turn: caller.turn,
                 speaker: caller.speaker.clone(),
+                call: Some(caller.call.clone()),
             },
             // What memory keeps is never public, whoever reads the session.
             label: caller.label.join(Label::PRIVATE),
@@ -81,6 +82,9 @@ pub enum By {
         turn: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         speaker: Option<Speaker>,
+        /// The tool call; edits of older programs have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallId>,
     },
 }
 

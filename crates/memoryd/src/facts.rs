@@ -87,8 +87,20 @@ pub fn of_edit(edit: &Edit, undone_by: Option<EditId>) -> Facts {
             session,
             turn,
             speaker,
+            call,
         } => {
             facts.push(fact("turn", &format!("{session}/{turn}")));
+            if let Some(call) = call {
+                facts.push(fact("tool call", call.as_str()));
+                // Neither file is ours: the audit has the labels before and after, the log the arguments.
+                facts.push(fact(
+                    "to see the call",
+                    &format!(
+                        "`bxctl session show {session} --json` has it and its result; the line of broker/audit.jsonl with this \
+                         call has the labels before and after"
+                    ),
+                ));
+            }
             let speaker = speaker.as_ref().map(ToString::to_string);
             facts.push(fact("speaker", speaker.as_deref().unwrap_or("unknown")));
         }

@@ -140,6 +140,26 @@ mod tests {
     }
 
     #[test]
+    fn a_line_from_before_calls_were_kept_still_reads() {
+        let old = sealed::seal(
+            r#"{"type":"edit","id":"e1","at":"2026-01-31T10:00:00.000Z","by":{"by":"session","session":"20260131-abcdefghijkl","turn":2},"what":"note","changes":[{"change":"noted","note":"n1","text":"tea"}],"label":{"class":"private","untrusted":false},"files":[]}"#,
+        );
+        let edit = parse(&old).unwrap();
+        assert!(
+            matches!(
+                &edit.by,
+                By::Session {
+                    turn: 2,
+                    call: None,
+                    ..
+                }
+            ),
+            "{edit:?}"
+        );
+        assert_eq!(line(&edit), old);
+    }
+
+    #[test]
     fn each_bad_line_has_its_error_and_its_number() {
         let flipped = whole(&edit(2)).replace("words", "world");
         let newer = sealed::seal(r#"{"type":"chapter","id":"e2"}"#) + "\n";

@@ -93,6 +93,7 @@ mod tests {
                         realm: "mm".into(),
                         name: "a: b\n- x ^n9".into(),
                     }),
+                    call: None,
                 },
                 what: "note".into(),
                 changes: vec![Change::Noted {

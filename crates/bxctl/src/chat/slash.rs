@@ -18,7 +18,8 @@ const HELP: &str = "\
 /untrusted [TEXT] sends TEXT, or the next message, as somebody else's words
 /stop             stops the turn that runs in this session (Ctrl-C does too)
 /status           shows the daemons, and what needs you
-/why [ITEM]       shows how a turn or an edit was decided and where it went; the last turn by default
+/why [ITEM]       shows how a turn, an edit or what a recall names was decided and where it went; the last turn by
+                  default
 /undo [ID]        takes an edit of memory back, after showing what that does
 /help             shows this
 /quit             leaves (Ctrl-D does too)

@@ -6,8 +6,8 @@ use bxwire::{
     Cause, Class, EditId, Label, Refused, Speaker, Trust,
     links::{
         control::{
-            EditLine, Entry, Health, HeldBack, ItemNote, MemoryFiles, Note, Notice, Reply, Request,
-            Sync, Wait, Why, WhyStep, WorkspaceSync,
+            Derived, EditLine, Entry, Health, HeldBack, ItemNote, MemoryFiles, Note, Notice, Reply,
+            Request, Sync, Wait, Why, WhyStep, WorkspaceSync,
         },
         turns::{self, SessionSummary, TurnEvent},
     },
@@ -146,6 +146,15 @@ fn memory_show_log_and_why() {
         {
             Reply::Why(why("e1".parse().expect("an edit")))
         }
+        Request::MemoryWhyFound { id } if id == "own:4YUGjWGoXRV0ttPWSwC34" => {
+            Reply::Derived(Derived {
+                id,
+                facts: vec![
+                    ("kind".into(), "conclusion".into()),
+                    ("from".into(), format!("the session {}", session())),
+                ],
+            })
+        }
         _ => Refused::new("unknown-item", "memory holds no such item").into(),
     });
     golden(&world, "memory-show", &["memory", "show"]);
@@ -180,6 +189,11 @@ fn memory_show_log_and_why() {
         &world,
         "memory-why-found",
         &["memory", "why", "fleet:V1StGXR8_Z5jdHi6B-myT"],
+    );
+    golden(
+        &world,
+        "memory-why-derived",
+        &["memory", "why", "own:4YUGjWGoXRV0ttPWSwC34"],
     );
     golden(&world, "memory-why-entry", &["memory", "why", "u1"]);
     golden(

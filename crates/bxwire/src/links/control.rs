@@ -116,6 +116,8 @@ pub enum Reply {
     },
     Sync(Sync),
     Why(Why),
+    /// `MemoryWhyFound`: Honcho has it, and nothing here sent it.
+    Derived(Derived),
     Done {},
     Refused(Refused),
 }
@@ -297,6 +299,16 @@ pub struct Why {
     /// Name and value, in the order to show them.
     pub facts: Vec<(String, String)>,
     pub steps: Vec<WhyStep>,
+}
+
+/// What Honcho holds of its own making; never its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Derived {
+    /// As it was asked for.
+    pub id: String,
+    /// Name and value, in the order to show them.
+    pub facts: Vec<(String, String)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use bxwire::{
     Class, EditId, ItemId, Label, Link, Trust,
     links::{
         control::{
-            Control, EditLine, Entry, Health, HeldBack, ItemNote, MemoryFiles, Note, Notice,
-            OwnerDecision, Reply, Request, Status, Sync, SyncAction, Wait, Why, WhyStep,
+            Control, Derived, EditLine, Entry, Health, HeldBack, ItemNote, MemoryFiles, Note,
+            Notice, OwnerDecision, Reply, Request, Status, Sync, SyncAction, Wait, Why, WhyStep,
             WorkspaceSync,
         },
         memory_tools::{AskMemory, Recall},
@@ -229,6 +229,10 @@ fn replies(into: &mut Samples) {
             more: 2,
         }],
         Sync => [Reply::Sync(sync()), Reply::Sync(idle)],
+        Derived => [Reply::Derived(Derived {
+            id: "own:4YUGjWGoXRV0ttPWSwC34".into(),
+            facts: vec![("kind".into(), "conclusion".into())],
+        })],
         Why => [Reply::Why(Why {
             item: item(),
             facts: vec![("broker says".into(), "private, clean".into())],

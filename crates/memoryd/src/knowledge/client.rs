@@ -47,6 +47,9 @@ pub struct Found {
     /// The Honcho session it was made from, if any.
     pub session: Option<String>,
     pub about_owner: bool,
+    /// When Honcho made it, and how, in its words.
+    pub at: String,
+    pub level: String,
 }
 
 /// What Honcho holds of the owner, unread.
@@ -161,8 +164,11 @@ impl Client {
             Some(page) => page["items"].as_array().ok_or(UNREADABLE)?,
         };
         let found = items.iter().find(|found| found["id"] == id);
+        let text = |found: &Value, name: &str| found[name].as_str().unwrap_or_default().to_owned();
         Ok(found.map(|found| Found {
-            text: found["content"].as_str().unwrap_or_default().to_owned(),
+            text: text(found, "content"),
+            at: text(found, "created_at"),
+            level: text(found, "level"),
             session: found["session_id"].as_str().map(str::to_owned),
             about_owner: ["observer_id", "observed_id"]
                 .iter()

@@ -6,6 +6,7 @@ pub mod client;
 pub mod config;
 pub mod context;
 pub mod edits;
+pub mod origin;
 pub mod tool;
 mod write;
 

@@ -168,6 +168,12 @@ impl Facts {
         parts.client().conclusion(id).map_err(away)
     }
 
+    /// What is configured; `None`: no Honcho.
+    #[must_use]
+    pub fn config(&self) -> Option<&HonchoConfig> {
+        self.0.as_ref().map(|parts| &parts.config)
+    }
+
     /// The owner's card, for a call that replaces it.
     ///
     /// # Errors
@@ -236,14 +242,13 @@ fn said(text: &str) -> Answer {
     }
 }
 
+/// One word of Honcho's, inert.
+pub(super) fn word(text: &str) -> String {
+    let plain = |c: &char| c.is_ascii_alphanumeric() || "-_:.".contains(*c);
+    text.chars().filter(plain).take(WORD_CHARS_MAX).collect()
+}
+
 fn shown(fact: &Fact) -> String {
-    let word = |text: &str| {
-        let plain = |c: &char| c.is_ascii_alphanumeric() || "-_:.".contains(*c);
-        text.chars()
-            .filter(plain)
-            .take(WORD_CHARS_MAX)
-            .collect::<String>()
-    };
     format!(
         "{} concluded ({}), {}, own:{}\n{INDENT}{}",
         tag("memory", Label::PRIVATE),

@@ -271,6 +271,7 @@ fn made(bench: &mut Bench, of: u8, change: Change) -> EditId {
             session: session(of),
             turn: 1,
             speaker: None,
+            call: None,
         },
         what: "test".into(),
         changes: vec![change],

@@ -282,6 +282,7 @@ impl Life {
                         session: caller.session,
                         turn: caller.turn,
                         speaker: caller.speaker,
+                        call: Some(caller.call),
                     },
                     what: "card".into(),
                     changes: vec![change],

@@ -83,6 +83,7 @@ impl World {
             session: self.sessions[at].id.clone(),
             turn: self.sessions[at].open.unwrap_or(1),
             speaker: Some(speaker("local", "owner")),
+            call: None,
         };
         self.edit_truth.insert(id, self.sessions[at].truth);
         self.journal(id, by, changes, None, label);

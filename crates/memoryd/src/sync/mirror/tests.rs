@@ -45,6 +45,7 @@ impl Bench {
                 session: session(),
                 turn: 1,
                 speaker: "local/owner".parse().ok(),
+                call: None,
             },
             what: "test".into(),
             changes,
@@ -359,6 +360,7 @@ fn an_undo_brings_back_words_as_their_own_sessions() {
             session: other.clone(),
             turn: 1,
             speaker: "local/owner".parse().ok(),
+            call: None,
         };
         bench.decide(&edit);
     };
