@@ -88,6 +88,8 @@ pub enum Ended {
         turn: u64,
         text: String,
         label: Label,
+        /// What the user was told besides.
+        notices: Vec<String>,
     },
     /// loopd says that it failed.
     Failed(String),
@@ -378,6 +380,7 @@ impl Ask {
     #[must_use]
     pub fn run(self) -> (Option<SessionId>, Ended) {
         let (mut session, mut turn) = (None, 0);
+        let mut notices = Vec::new();
         let mut client = match Client::<Turns>::connect(&self.socket, ANSWER_MS_MAX) {
             Ok(client) => client,
             Err(error) => return (None, Ended::Broken(report::actionable(&error))),
@@ -392,12 +395,19 @@ impl Ask {
                     turn: number,
                 }) => (session, turn) = (Some(named), number),
                 Ok(TurnEvent::Reply { text, label }) => {
-                    return (session, Ended::Replied { turn, text, label });
+                    let ended = Ended::Replied {
+                        turn,
+                        text,
+                        label,
+                        notices,
+                    };
+                    return (session, ended);
                 }
                 Ok(TurnEvent::Failed { reason, runbook }) => {
                     let ended = Ended::Failed(format!("{reason}; see docs/runbook.md#{runbook}"));
                     return (session, ended);
                 }
+                Ok(TurnEvent::Notice { text }) => notices.push(text),
                 Ok(_) => {}
                 Err(error) => return (session, Ended::Broken(report::actionable(&error))),
             }

@@ -54,6 +54,8 @@ pub struct Said {
     pub item: ItemId,
     pub reply: String,
     pub label: Label,
+    /// What the user was told besides.
+    pub notices: Vec<String>,
 }
 
 impl<'a> World<'a> {
@@ -168,6 +170,23 @@ impl<'a> World<'a> {
         None
     }
 
+    /// A check of what the user was told in a turn, which is told once: where daemons are being killed, a client that
+    /// went away with them may have had it.
+    pub fn told(&mut self, what: &str, said: Option<&Said>, words: &str) {
+        if self.meanwhile.is_some() {
+            return;
+        }
+        let notices = said.map(|said| said.notices.as_slice());
+        let found = notices.into_iter().flatten();
+        let found = found.filter(|notice| notice.contains(words));
+        for notice in found.clone() {
+            self.observer.did(&format!("  · {notice}"));
+        }
+        let result = expect(found.count() == 1, || format!("{notices:?}"));
+        self.failed += usize::from(result.is_err());
+        self.observer.checked(what, result);
+    }
+
     /// A reply that is word for word the one before tells nothing.
     fn show_reply(&mut self, reply: &str) {
         if self.last_reply != reply {
@@ -197,6 +216,7 @@ impl<'a> World<'a> {
                     turn,
                     text: reply,
                     label,
+                    notices,
                 } => {
                     let session = self.session(at, role).ok_or("a reply without a session")?;
                     *self.replied.entry(text.into()).or_default() += 1;
@@ -204,6 +224,7 @@ impl<'a> World<'a> {
                         item: ItemId::Turn { session, turn },
                         reply,
                         label,
+                        notices,
                     });
                 }
                 Ended::Failed(why) => return Err(why),

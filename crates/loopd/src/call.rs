@@ -107,23 +107,9 @@ impl Running<'_> {
 
     /// Tells the user, once, that the session is not what it was, why, and what to do.
     pub(crate) fn tell_raised(&mut self, before: Label, sources: &[&str]) {
-        let now = self.log.label();
-        let untrusted = now.is_untrusted() && !before.is_untrusted();
-        let secret = now.class == Class::Secret && before.class < Class::Secret;
-        let (what, other) = match (secret, untrusted) {
-            (false, false) => return,
-            (false, true) => ("untrusted", "a clean one"),
-            (true, false) => ("secret", "another"),
-            (true, true) => ("secret and untrusted", "a clean one"),
-        };
-        let why = match sources {
-            [] => "a result that nobody vouches for".to_owned(),
-            sources if sources.len() <= SOURCES_TOLD_MAX => sources.join(", "),
-            [first, ..] => format!("{first}, and {} more", sources.len() - 1),
-        };
-        (self.say)(TurnEvent::Notice {
-            text: format!("this session is now {what}: {why}; /new starts {other}"),
-        });
+        if let Some(text) = raised(before, self.log.label(), sources) {
+            (self.say)(TurnEvent::Notice { text });
+        }
     }
 
     fn run_tool(&mut self, call: &Call, arguments: &Value) -> Called {
@@ -168,10 +154,78 @@ impl Running<'_> {
     }
 }
 
+/// What a session has become, why, and what to do; `None`: what it was.
+fn raised(before: Label, now: Label, sources: &[&str]) -> Option<String> {
+    let untrusted = now.is_untrusted() && !before.is_untrusted();
+    let secret = now.class == Class::Secret && before.class < Class::Secret;
+    let (what, other) = match (secret, untrusted) {
+        (false, false) => return None,
+        (false, true) => ("untrusted", "a clean one"),
+        (true, false) => ("secret", "another"),
+        (true, true) => ("secret and untrusted", "a clean one"),
+    };
+    let why = match sources {
+        [] => "a result that nobody vouches for".to_owned(),
+        sources if sources.len() <= SOURCES_TOLD_MAX => sources.join(", "),
+        [first, ..] => format!("{first}, and {} more", sources.len() - 1),
+    };
+    Some(format!(
+        "this session is now {what}: {why}; /new starts {other}"
+    ))
+}
+
 fn cut(mut text: String) -> String {
     if text.len() > RESULT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(RESULT_BYTES_MAX));
         text.push_str("\n[cut]");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use bxwire::Trust;
+
+    use super::*;
+
+    const CLEAN: Label = Label::PRIVATE;
+    const UNTRUSTED: Label = Label::UNLABELLED;
+    const SECRET: Label = Label::new(Class::Secret, Trust::Trusted);
+    const BOTH: Label = Label::new(Class::Secret, Trust::Untrusted);
+
+    #[test]
+    fn what_a_session_became_is_told_with_why_and_only_when_it_did() {
+        let rows = [
+            (CLEAN, UNTRUSTED, "untrusted: a; /new starts a clean one"),
+            (CLEAN, SECRET, "secret: a; /new starts another"),
+            (
+                CLEAN,
+                BOTH,
+                "secret and untrusted: a; /new starts a clean one",
+            ),
+            // Only what is new.
+            (UNTRUSTED, BOTH, "secret: a; /new starts another"),
+            (SECRET, BOTH, "untrusted: a; /new starts a clean one"),
+        ];
+        for (before, now, want) in rows {
+            let want = format!("this session is now {want}");
+            assert_eq!(raised(before, now, &["a"]), Some(want));
+        }
+        for same in [CLEAN, UNTRUSTED, SECRET, BOTH] {
+            assert_eq!(raised(same, same, &["a"]), None);
+        }
+        assert_eq!(raised(Label::default(), CLEAN, &["a"]), None);
+    }
+
+    #[test]
+    fn a_few_causes_are_told_one_by_one_and_many_are_counted() {
+        let why = |sources: &[&str]| {
+            let text = raised(CLEAN, UNTRUSTED, sources).expect("it is told");
+            let (_, rest) = text.split_once(": ").expect("a colon");
+            rest.split_once(';').expect("a semicolon").0.to_owned()
+        };
+        assert_eq!(why(&[]), "a result that nobody vouches for");
+        assert_eq!(why(&["a", "b", "c"]), "a, b, c");
+        assert_eq!(why(&["a", "b", "c", "d"]), "a, and 3 more");
+    }
 }

@@ -54,6 +54,11 @@ pub(super) fn fleet_recall(world: &mut World<'_>) {
         READS[2],
         ("the second agent finds it and is untrusted", &found),
     );
+    world.told(
+        "its user is told why, once",
+        told.as_ref(),
+        &format!("this session is now untrusted: recall read a fleet note by {garden}"),
+    );
     world.check(
         "bxctl session label names the note and its writer",
         |fleet| {

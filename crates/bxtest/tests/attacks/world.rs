@@ -157,6 +157,7 @@ impl World {
                 turn: number,
                 text,
                 label,
+                ..
             } => {
                 assert_ne!(text, NOTHING_PLANNED);
                 let session = session.expect("a session");
