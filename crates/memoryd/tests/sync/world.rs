@@ -315,13 +315,29 @@ impl World {
 
     /// The same in a later turn.
     pub fn tool_in(&self, session: &SessionId, turn: u64, label: Label, json: &str) -> EditId {
+        self.call_by(session, turn, owner(), label, json)
+    }
+
+    /// The same in somebody else's turn.
+    pub fn tool_of(&self, session: &SessionId, by: Speaker, label: Label, json: &str) -> EditId {
+        self.call_by(session, 1, by, label, json)
+    }
+
+    fn call_by(
+        &self,
+        session: &SessionId,
+        turn: u64,
+        speaker: Speaker,
+        label: Label,
+        json: &str,
+    ) -> EditId {
         let arguments: MemoryOp = serde_json::from_str(json).expect("an operation");
         let caller = Caller {
             session: session.clone(),
             turn,
             call: "abc".parse().expect("a call id"),
             label,
-            speaker: Some(owner()),
+            speaker: Some(speaker),
             audience: Audience::Owner {},
         };
         let path = self.home.dirs.memory_tools_socket();
