@@ -12,6 +12,7 @@ use bxwire::{
     links::control::{self, OwnerDecision},
     log::Body,
 };
+use serde_json::{Value, json};
 
 use crate::{
     relay::{Fault, Relay},
@@ -276,4 +277,61 @@ fn at_15_a_class_that_rises_before_the_decision_or_before_the_send_keeps_the_tur
     absent("heronpond", &honcho.to_string(), "Honcho");
     absent("heronpond", &world.asked(), "a request");
     assert!(honcho[FLEET].is_null(), "a note left");
+}
+
+/// The workspaces are the owner's own, so what an untrusted session asks may leave; nobody asks unseen.
+#[test]
+fn an_untrusted_session_may_ask_and_the_audit_has_each_call_with_its_labels() {
+    let mut world = World::one();
+    letters(&world);
+    world.note_by("kitchen", "e1", "the ferry leaves from pier seven");
+    let session = world
+        .say(None, "read it", &[read("inbox/letter.txt")])
+        .session;
+    world.fleet.server().controls().forget_requests();
+    let question = "where does the ferry leave from?";
+    let ask = json!({"question": question, "workspaces": ["fleet"]});
+    let calls = [recall("ferry pier"), ("ask_memory", ask)];
+    let said = world.say(Some(&session), "look it up", &calls);
+    assert!(
+        said.results[0].contains("pier seven"),
+        "{}",
+        said.results[0]
+    );
+    assert!(
+        said.results[1].contains("answered by Honcho"),
+        "{}",
+        said.results[1]
+    );
+    let requests = world.fleet.server().controls().requests();
+    for (path, words) in [("/search", "ferry pier"), ("/chat", question)] {
+        let asked = requests
+            .iter()
+            .any(|asked| asked.path.ends_with(path) && asked.body.to_string().contains(words));
+        assert!(asked, "{path}: {requests:?}");
+    }
+    let audit = fs::read_to_string(world.state(GARDEN, "broker/audit.jsonl")).expect("an audit");
+    let lines = audit.lines().map(serde_json::from_str::<Value>);
+    let lines: Vec<_> = lines.collect::<Result<_, _>>().expect("JSON");
+    for tool in ["recall", "ask_memory"] {
+        let line = lines
+            .iter()
+            .find(|line| line["tool"] == tool && line["session"] == session.as_str());
+        let line = line.unwrap_or_else(|| panic!("no {tool}: {audit}"));
+        assert_eq!(
+            (&line["turn"], &line["outcome"]),
+            (&json!(2), &json!("done"))
+        );
+        for side in ["before", "after"] {
+            assert_eq!(line[side]["untrusted"], true, "{line}");
+        }
+    }
+    absent("ferry", &audit, "the audit");
+    // What it read is listed, each of it.
+    let causes = world.causes(GARDEN, &session);
+    let sources: Vec<_> = causes.iter().map(|cause| cause.source.as_str()).collect();
+    assert_eq!(sources.len(), 3, "{sources:?}");
+    assert_eq!(sources[0], "read_file inbox/letter.txt");
+    assert!(sources[1].starts_with("recall read a fleet note by kitchen"));
+    assert_eq!(sources[2], "ask_memory read an answer from fleet");
 }
