@@ -2,6 +2,7 @@
 //! broker that says what the test wants.
 
 mod backlog;
+mod cards;
 mod context;
 mod decisions;
 mod doubt;
