@@ -286,6 +286,7 @@ fn texts(step: &StepRef) -> Load {
     let message = |part, peer: &str| Message {
         item: step.item.clone(),
         part,
+        name: step.item.to_string(),
         peer: peer.into(),
         content: "good morning".into(),
         created_at: "2026-01-31T12:00:00Z".into(),

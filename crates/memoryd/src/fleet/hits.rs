@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use bxcore::clock::Millis;
-use bxwire::{ItemId, Label};
+use bxwire::Label;
 
 use crate::{
     recall::{Hit, Measure, date, tag},
@@ -17,6 +17,8 @@ use crate::{
 const NAME_CHARS_MAX: usize = 64;
 /// Longest id of an installation.
 const INSTALLATION_CHARS_MAX: usize = 64;
+/// Longest name that a writer gives a note, in bytes.
+const ITEM_BYTES_MAX: usize = 64;
 
 /// Which workspace a source is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +93,8 @@ impl Message {
     pub fn retractable(&self) -> Option<(Author, String)> {
         let item = self.item.clone()?;
         let installation = self.installation.clone()?;
-        let fits = item.parse::<ItemId>().is_ok()
+        // Its writer's word for it, whatever that is.
+        let fits = (1..=ITEM_BYTES_MAX).contains(&item.len())
             && installation.len() <= INSTALLATION_CHARS_MAX
             && is_name(&self.session)
             && is_name(&self.peer);
@@ -423,6 +426,23 @@ mod tests {
             &Retracted::new(),
         );
         assert!(alone[0].head.contains("fleet retraction by kitchen"));
+    }
+
+    #[test]
+    fn a_notes_name_is_its_writers_word_and_no_longer_than_a_line_bears() {
+        let long = "x".repeat(ITEM_BYTES_MAX);
+        for (item, want) in [
+            ("e1", true),
+            ("e1-1", true),
+            ("0123456789abcdef", true),
+            (&long, true),
+            ("", false),
+            (&format!("{long}x"), false),
+        ] {
+            let (message, item) = (note("a", "kitchen", "i2", item), item.to_owned());
+            let found = message.retractable().map(|(_, item)| item);
+            assert_eq!(found, want.then_some(item));
+        }
     }
 
     #[test]

@@ -256,7 +256,7 @@ impl Health {
                     _ => Some(Request::FindMessages {
                         role,
                         session: ledger.place(last)?.session,
-                        items: vec![last.item.clone()],
+                        names: vec![ledger.name(last)],
                     }),
                 }
             }

@@ -5,7 +5,6 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use bxcore::{http, secrets::Secret};
-use bxwire::ItemId;
 use roncho::{
     ConclusionCreate, MessageCreate, PeerCreate, SessionCreate, SessionPeerConfig, WorkspaceCreate,
     blocking::{Client, Error},
@@ -123,8 +122,8 @@ impl Honcho {
                     made.into_iter().map(|made| made.id).collect(),
                 ))
             }
-            Request::FindMessages { session, items, .. } => {
-                self.find_messages(client, session, items)
+            Request::FindMessages { session, names, .. } => {
+                self.find_messages(client, session, names)
             }
             Request::Conclude {
                 session,
@@ -283,7 +282,7 @@ impl Honcho {
     fn message(&self, message: &Message) -> MessageCreate {
         let mut metadata = map(json!({
             "installation": self.installation,
-            "item": message.item.to_string(),
+            "item": message.name,
             "part": message.part,
         }));
         if let Some((session, turn)) = &message.origin {
@@ -291,7 +290,7 @@ impl Honcho {
             metadata.insert("turn".into(), json!(turn));
         }
         if let Some(note) = &message.retracts {
-            metadata.insert("retracts".into(), json!(note.item.to_string()));
+            metadata.insert("retracts".into(), json!(note.name));
             if note.moved {
                 metadata.insert("moved".into(), json!(true));
             }
@@ -305,9 +304,8 @@ impl Honcho {
         &self,
         client: &Client,
         session: &str,
-        items: &[ItemId],
+        names: &[String],
     ) -> Result<Answer, Failure> {
-        let names: Vec<_> = items.iter().map(ToString::to_string).collect();
         let filters = map(json!({"metadata": {
             "installation": self.installation,
             "item": {"in": names},
@@ -322,9 +320,9 @@ impl Honcho {
             for message in page.items {
                 let item = message.metadata.get("item").and_then(Value::as_str);
                 let part = message.metadata.get("part").and_then(Value::as_u64);
-                if let (Some(Ok(item)), Some(part)) = (item.map(str::parse), part) {
+                if let (Some(item), Some(part)) = (item, part) {
                     found.push((
-                        item,
+                        item.to_owned(),
                         usize::try_from(part).unwrap_or(usize::MAX),
                         message.id,
                     ));

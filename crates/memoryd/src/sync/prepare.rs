@@ -111,6 +111,7 @@ pub fn messages(turn: &Turn, peer: &str, agent: &str) -> Vec<Message> {
         .map(|(part, (peer, content, at))| Message {
             item: item.clone(),
             part,
+            name: item.to_string(),
             peer: peer.into(),
             // Again: a cut can leave a marker at a part's edge that was harmless inside.
             content: clean(&content),

@@ -12,6 +12,8 @@ pub struct Message {
     /// Which item it belongs to, and its place in it.
     pub item: ItemId,
     pub part: usize,
+    /// As Honcho is told of the item, for the metadata.
+    pub name: String,
     pub peer: String,
     pub content: String,
     /// When it was said: RFC 3339.
@@ -25,7 +27,8 @@ pub struct Message {
 /// A note that is taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retracts {
-    pub item: ItemId,
+    /// As its message has it.
+    pub name: String,
     /// The owner made it their own: it left the fleet, and nobody says that it is wrong.
     pub moved: bool,
 }
@@ -62,7 +65,7 @@ pub enum Request {
     FindMessages {
         role: Role,
         session: String,
-        items: Vec<ItemId>,
+        names: Vec<String>,
     },
     Conclude {
         role: Role,
@@ -141,8 +144,8 @@ pub enum Answer {
     },
     /// Ids in the order sent.
     Created(Vec<String>),
-    /// What was found of each item: part and id.
-    Messages(Vec<(ItemId, usize, String)>),
+    /// What was found by each name: part and id.
+    Messages(Vec<(String, usize, String)>),
     /// Ids of the conclusions that were asked for, newest first.
     Conclusions(Vec<String>),
     Queue(Queue),

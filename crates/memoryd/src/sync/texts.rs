@@ -176,7 +176,7 @@ impl<S: Source> Loader<'_, S> {
                 let edit = self.edit(*id)?;
                 let keeps = |change| prepare::new_text(change).map(prepare::clean);
                 let retracts = Retracts {
-                    item: of.item.clone(),
+                    name: self.ledger.name(of),
                     // A promotion, or its redo: the same edit keeps the words.
                     moved: edit
                         .changes
@@ -249,6 +249,7 @@ impl<S: Source> Loader<'_, S> {
         Message {
             item: step.item.clone(),
             part: step.step,
+            name: self.ledger.name(step),
             peer: self.config.agent.clone(),
             content,
             created_at: edit.at.clone(),

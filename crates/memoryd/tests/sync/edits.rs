@@ -210,6 +210,49 @@ fn an_undone_note_that_had_failed_does_not_reach_the_fleet_by_a_retry() {
 }
 
 #[test]
+fn of_notes_that_one_edit_wrote_each_is_taken_back_by_itself() {
+    let world = World::new();
+    world.broker_says(&session(1), UNTRUSTED);
+    let [one, _] = ["one", "two"].map(|text| {
+        let edit = world.tool(&session(1), Label::UNLABELLED, &note(text));
+        world.settle();
+        edit
+    });
+    // Both are taken out by hand at once, and both come back at once.
+    let notes = world.home.dirs.state_of("memoryd").join("notes");
+    for file in std::fs::read_dir(notes).unwrap() {
+        std::fs::write(file.unwrap().path(), "").unwrap();
+    }
+    let Reply::Change {
+        edit: Some(accepted),
+        ..
+    } = world.control(&Request::MemoryAccept { confirm: true })
+    else {
+        panic!("nothing to accept");
+    };
+    world.undo(accepted);
+    world.settle();
+    world.undo(one);
+    world.settle();
+    let dump = world.dump("fleet");
+    let messages = dump["sessions"][0]["messages"].as_array().unwrap();
+    let metadata = |n: usize| &messages[n]["metadata"];
+    let texts: Vec<_> = messages.iter().map(|message| &message["content"]).collect();
+    let want = [
+        "one",
+        "two",
+        "retracted: one",
+        "retracted: two",
+        "two",
+        "one",
+        "retracted: one",
+    ];
+    assert_eq!(texts, want);
+    assert_eq!(metadata(6)["retracts"], metadata(5)["item"], "{dump}");
+    assert_ne!(metadata(6)["retracts"], metadata(4)["item"], "{dump}");
+}
+
+#[test]
 fn a_fleet_that_somebody_turned_on_is_turned_off_before_the_next_note() {
     let world = World::new();
     world.broker_says(&session(1), UNTRUSTED);

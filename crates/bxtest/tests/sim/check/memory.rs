@@ -99,56 +99,64 @@ impl World {
         }
     }
 
-    /// Each note of the fleet's that was taken out of memory is taken back there, once, and no other is.
+    /// Each note of the fleet's that was taken out of memory is taken back there, once, and no other is: as a reader
+    /// sees it, who knows notes by their names.
     pub(super) fn check_retracted(&self, outbox: &Outbox) {
-        type Texts = BTreeMap<(ItemId, String), usize>;
-        let (mut noted, mut retracted) = (Texts::new(), Texts::new());
-        for (_, stored) in self.honcho.messages(Role::Fleet) {
+        let ledger = outbox.ledger();
+        let (mut noted, mut retracted) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
+        for (session, stored) in self.honcho.messages(Role::Fleet) {
             let message = &stored.message;
-            let content = message.content.clone();
             let Some(of) = &message.retracts else {
-                *noted.entry((message.item.clone(), content)).or_default() += 1;
+                let known = noted.entry((session, &message.name));
+                let (first, count) = known.or_insert((message, 0));
+                *count += 1;
+                let (one, other) = ((&first.item, first.part), (&message.item, message.part));
+                assert_eq!(one, other, "two notes have one name");
                 continue;
             };
             let begins = if of.moved { "moved: " } else { "retracted: " };
-            let text = content.strip_prefix(begins).expect("how it begins");
-            *retracted.entry((of.item.clone(), text.into())).or_default() += 1;
+            let text = message.content.strip_prefix(begins).expect("its beginning");
+            retracted.entry((session, &of.name)).or_default().push(text);
         }
-        let ledger = outbox.ledger();
-        for ((item, text), count) in noted {
-            let ItemId::Edit(id) = item else {
+        for (name, (message, count)) in noted {
+            let (item, text) = (&message.item, &message.content);
+            let this = StepRef {
+                item: item.clone(),
+                step: message.part,
+            };
+            let Some(Step::Note { slot, .. }) = ledger.step(&this) else {
                 panic!("{item} is no note");
             };
             // Written last by this edit: a redo writes it anew.
-            let writes = |change: &Change, note: &Note| matches!(change, Change::Noted { note: of, .. } if *of == note.id);
-            let writer = |note: &Note| {
-                let mut edits = self.edits.iter();
-                let last = edits.rfind(|edit| edit.changes.iter().any(|it| writes(it, note)));
-                last.map(|edit| edit.id)
-            };
-            let notes = self.memory.contents().notes().iter();
-            let live = notes
-                .filter(|note| note.text == text && writer(note) == Some(id))
-                .count();
+            let writes =
+                |change: &Change| matches!(change, Change::Noted { note, .. } if note == slot);
+            let last = self
+                .edits
+                .iter()
+                .rfind(|edit| edit.changes.iter().any(writes));
+            let held = self.memory.contents().note(slot).is_some();
+            let live = held && last.is_some_and(|edit| ItemId::Edit(edit.id) == *item);
             // Not sent: shown as failed, in doubt, or its words became secret.
             let waiting = ledger.entries().flat_map(|entry| {
                 let steps = entry.decided.steps.iter().zip(&entry.states);
                 steps.filter(|(step, state)| {
-                    matches!(step, Step::Retract { of } if of.item == item)
+                    matches!(step, Step::Retract { of } if *of == this)
                         && !matches!(state, StepState::Sent { .. })
                 })
             });
-            let gone = count.saturating_sub(live);
-            let known = |text: &str| retracted.get(&(item.clone(), text.into())).copied();
-            let back = known(&text).unwrap_or(0);
-            // Without its words nobody can tell which of the edit's notes it was.
-            let purged = known("[purged]").unwrap_or(0);
-            let again = self.retried.contains(&item);
+            let gone = usize::from(!live);
+            let back = retracted.remove(&name).unwrap_or_default();
+            let fits = back.iter().all(|said| said == text || *said == "[purged]");
+            let again = self.retried.contains(item);
             assert!(
-                back <= gone && (again || back + purged + waiting.count() >= gone),
-                "`{text}` of {item} is there {count} times, {live} are held, {back} taken back"
+                fits && back.len() <= gone && (again || back.len() + waiting.count() >= gone),
+                "`{text}` of {item} is there {count} times, held: {live}, taken back: {back:?}"
             );
         }
+        assert!(
+            retracted.is_empty(),
+            "taken back and not there: {retracted:?}"
+        );
     }
 
     /// What Honcho concluded and was forgotten is gone, and what was brought back is there once, unless a step

@@ -80,7 +80,7 @@ impl Honcho {
                 Answer::Done
             }
             Request::AddMessages { .. } => return Err(gone),
-            Request::FindMessages { session, items, .. } => {
+            Request::FindMessages { session, names, .. } => {
                 let stored = space
                     .sessions
                     .get(session)
@@ -88,10 +88,10 @@ impl Honcho {
                 let found = stored
                     .unwrap_or_default()
                     .iter()
-                    .filter(|stored| items.contains(&stored.message.item))
+                    .filter(|stored| names.contains(&stored.message.name))
                     .map(|stored| {
                         let message = &stored.message;
-                        (message.item.clone(), message.part, stored.id.clone())
+                        (message.name.clone(), message.part, stored.id.clone())
                     })
                     .collect();
                 Answer::Messages(found)

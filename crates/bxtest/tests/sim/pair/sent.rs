@@ -1,6 +1,6 @@
 //! What left in a run, in the form in which two runs are compared.
 
-use bxwire::{ItemId, SessionId};
+use bxwire::{EditId, SessionId};
 use memoryd::sync::{
     config::Role,
     naming,
@@ -38,10 +38,10 @@ impl Life {
             Request::FindMessages {
                 role,
                 session,
-                items,
+                names,
             } => {
-                let begin = |item| format!("message to {session}: {} ", self.name(item));
-                items.iter().map(|item| (*role, begin(item))).collect()
+                let begin = |name| format!("message to {session}: {} ", self.name(name));
+                names.iter().map(|name| (*role, begin(name))).collect()
             }
             Request::FindConclusions {
                 role,
@@ -112,32 +112,34 @@ impl Life {
 
     fn message(&self, message: &Message) -> String {
         let Message {
-            item,
+            item: _,
             part,
+            name,
             peer,
             content,
             created_at,
             origin,
             retracts,
         } = message;
-        let item = self.name(item);
-        let retracts = retracts.as_ref().map(|of| (self.name(&of.item), of.moved));
-        format!("{item} {part} {peer} {created_at} {origin:?} {retracts:?} `{content}`")
+        let name = self.name(name);
+        let retracts = retracts.as_ref().map(|of| (self.name(&of.name), of.moved));
+        format!("{name} {part} {peer} {created_at} {origin:?} {retracts:?} `{content}`")
     }
 
     /// An edit by its place among those of its session: its number counts those of all.
-    fn name(&self, item: &ItemId) -> String {
-        let ItemId::Edit(id) = item else {
-            return item.to_string();
+    fn name(&self, name: &str) -> String {
+        let (edit, part) = name.split_once('-').unwrap_or((name, "0"));
+        let Ok(id) = edit.parse::<EditId>() else {
+            return name.into();
         };
-        let of = self.world.edits.iter().find(|edit| edit.id == *id);
+        let of = self.world.edits.iter().find(|edit| edit.id == id);
         let of = of.expect("an edit of this run");
         if let Some(undone) = of.undoes {
-            return format!("undo of {}", self.name(&ItemId::Edit(undone)));
+            return format!("undo of {}", self.name(&format!("{undone}-{part}")));
         }
         let mut ranks = self.edits.iter().filter_map(|(at, edits)| {
-            let rank = edits.iter().position(|edit| edit == id)?;
-            Some(format!("edit {rank} of session {at}"))
+            let rank = edits.iter().position(|edit| *edit == id)?;
+            Some(format!("edit {rank} of session {at}, {part}"))
         });
         ranks.next().unwrap_or_else(|| format!("{:?}", of.changes))
     }

@@ -124,12 +124,12 @@ const QUEUE: Queue = Queue {
 fn well(request: &Request, derived: &[&str]) -> Result<Answer, Failure> {
     Ok(match request {
         Request::Queue { .. } => Answer::Queue(QUEUE),
-        Request::FindMessages { items, .. } => {
-            let id = match &items[0] {
+        Request::FindMessages { names, .. } => {
+            let id = match names[0].parse().unwrap() {
                 ItemId::Turn { turn, .. } => format!("m{turn}"),
                 ItemId::Edit(edit) => format!("m{}", edit.0),
             };
-            Answer::Messages(vec![(items[0].clone(), 0, id)])
+            Answer::Messages(vec![(names[0].clone(), 0, id)])
         }
         Request::Standing { ids, .. } => Answer::Conclusions(ids.clone()),
         _ => Answer::Conclusions(derived.iter().map(|id| (*id).to_owned()).collect()),

@@ -66,6 +66,16 @@ impl Ledger {
         self.entries.get(item)
     }
 
+    /// What the message of a step is called in its Honcho session. Each step of an edit has a name of its own, since
+    /// each note is taken back by itself.
+    #[must_use]
+    pub fn name(&self, step: &StepRef) -> String {
+        match step.step {
+            0 => step.item.to_string(),
+            part => format!("{}-{part}", step.item),
+        }
+    }
+
     /// Every item in the order it was decided.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.items.iter().filter_map(|item| self.entries.get(item))

@@ -198,13 +198,8 @@ impl Outbox {
         for step in &sending.steps {
             let ids = match &answer {
                 Answer::Messages(found) => {
-                    let of_edit = matches!(step.item, ItemId::Edit(_));
-                    let mut parts: Vec<_> = found
-                        .iter()
-                        .filter(|(item, part, _)| {
-                            *item == step.item && (!of_edit || *part == step.step)
-                        })
-                        .collect();
+                    let name = self.ledger.name(step);
+                    let mut parts: Vec<_> = found.iter().filter(|(of, ..)| *of == name).collect();
                     parts.sort_by_key(|(_, part, _)| *part);
                     parts.into_iter().map(|(_, _, id)| id.clone()).collect()
                 }

@@ -224,7 +224,7 @@ impl Outbox {
                 return Stage::Call(Box::new(Request::FindMessages {
                     role: place.role,
                     session: place.session.clone(),
-                    items: steps.iter().map(|step| step.item.clone()).collect(),
+                    names: steps.iter().map(|step| self.ledger.name(step)).collect(),
                 }));
             }
             (Purpose::LookUp, _) => return Stage::Load,

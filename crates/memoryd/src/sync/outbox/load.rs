@@ -144,7 +144,7 @@ impl Outbox {
                     Purpose::LookUp => Request::FindMessages {
                         role,
                         session,
-                        items: steps.iter().map(|step| step.item.clone()).collect(),
+                        names: steps.iter().map(|step| self.ledger.name(step)).collect(),
                     },
                 }
             }
