@@ -134,6 +134,7 @@ fn opened() -> Line {
     Line::Opened {
         at: Millis(0),
         installation: "0123456789abcdef".into(),
+        key: Some("0123456789abcdef0123456789abcdef".into()),
     }
 }
 

@@ -9,7 +9,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use bxcore::clock::Millis;
 use bxwire::{ItemId, SessionId};
 
-use super::{config::Role, decide::SkipReason, naming::HonchoSession};
+use super::{
+    config::Role,
+    decide::SkipReason,
+    naming::{self, HonchoSession},
+};
 pub use line::{Decided, Line, SentStep, Step, StepRef, TYPES, parse, written};
 
 /// A Honcho session in a workspace. Order holds within one.
@@ -94,6 +98,12 @@ impl Counts {
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     opened: Option<(Millis, String)>,
+    /// What names are made with.
+    key: Option<String>,
+    /// What the messages of the fleet's steps are called there.
+    names: HashMap<StepRef, String>,
+    /// How many notes each session of the fleet's got that were not there before.
+    noted: HashMap<String, u64>,
     entries: HashMap<ItemId, Entry>,
     items: Vec<ItemId>,
     /// Open steps of each place, in the order they were decided.
@@ -133,11 +143,16 @@ impl Ledger {
             return Err(Misfit::NotOpened);
         }
         match line {
-            Line::Opened { at, installation } => {
+            Line::Opened {
+                at,
+                installation,
+                key,
+            } => {
                 if self.opened.is_some() {
                     return Err(Misfit::OpenedTwice);
                 }
                 self.opened = Some((*at, installation.clone()));
+                self.key.clone_from(key);
             }
             Line::Decided(decided) => self.decide(decided)?,
             Line::Sending { at, steps } => {
@@ -208,6 +223,9 @@ impl Ledger {
                 item: decided.item.clone(),
                 step: index,
             };
+            if let Some(name) = self.new_name(decided, step) {
+                self.names.insert(this.clone(), name);
+            }
             match step {
                 Step::Conclude { slot, .. } | Step::Note { slot, .. } => {
                     self.slots.insert(slot.clone(), this.clone());
@@ -259,6 +277,28 @@ impl Ledger {
             *self.skipped.entry(reason).or_default() += 1;
         }
         Ok(())
+    }
+
+    /// What a message in the fleet is to be called. It follows from its own session and is the same whatever others did:
+    /// the number of an edit counts the edits of all sessions, secret ones too.
+    fn new_name(&mut self, decided: &Decided, step: &Step) -> Option<String> {
+        let key = self.key.as_ref()?;
+        let of = match step {
+            Step::Retract { of } => format!("retracts {}", self.names.get(of)?),
+            Step::Note { slot, .. } => {
+                let last = self.makers.get(slot);
+                if let Some(before) = last.and_then(|last| self.names.get(last)) {
+                    format!("again {before}")
+                } else {
+                    let session = &decided.session.as_ref()?.name;
+                    let nth = self.noted.entry(session.clone()).or_default();
+                    *nth += 1;
+                    format!("{nth} in {session}")
+                }
+            }
+            _ => return None,
+        };
+        Some(naming::opaque(key, &of))
     }
 
     /// What is in a Honcho session that goes is nothing to look for, and nothing to take back.

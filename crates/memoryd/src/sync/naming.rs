@@ -1,7 +1,8 @@
-//! Names of Honcho peers and sessions. Pure; called by `decide`'s callers and `mirror`.
+//! Names of Honcho peers, sessions and fleet messages. Pure; called by `decide`'s callers, `mirror` and `ledger`.
 
 use bxwire::{SessionId, Speaker};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::config::HonchoConfig;
 
@@ -14,6 +15,18 @@ pub const NAME_CHARS_MAX: usize = 512;
 pub struct HonchoSession {
     pub name: String,
     pub speakers: Vec<String>,
+}
+
+/// Bytes of the hash that a message's name shows, as twice as many digits.
+const OPAQUE_BYTES: usize = 8;
+
+/// A name that tells nothing of what it is of to whoever lacks the key.
+#[must_use]
+pub fn opaque(key: &str, of: &str) -> String {
+    // Cut short, it cannot be extended to that of a longer text; the keys of one ledger are equally long.
+    let hash = Sha256::new().chain_update(key).chain_update(of).finalize();
+    let digits = hash.iter().take(OPAQUE_BYTES);
+    digits.map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether Honcho takes a name.

@@ -117,9 +117,12 @@ fn open(path: &std::path::Path) -> Result<(AppendFile, Ledger), StartError> {
     })?;
     if ledger.opened().is_none() {
         let id: [u8; 8] = random::bytes().map_err(StartError::System)?;
+        let key: [u8; 16] = random::bytes().map_err(StartError::System)?;
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let line = Line::Opened {
             at: Millis::now(),
-            installation: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            installation: hex(&id),
+            key: Some(hex(&key)),
         };
         file.append(&seal(&line))?;
         // The first line of an empty ledger always fits.

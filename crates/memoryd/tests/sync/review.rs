@@ -168,8 +168,9 @@ fn a_promoted_note_is_the_owners_own_and_an_undo_makes_it_what_it_was() {
         Some(())
     });
     let dump = world.dump("fleet");
-    let metadata = &dump["sessions"][0]["messages"][1]["metadata"];
-    assert_eq!(metadata["retracts"], "e1", "{metadata}");
+    let metadata = |n: usize| &dump["sessions"][0]["messages"][n]["metadata"];
+    let (noted, metadata) = (metadata(0), metadata(1));
+    assert_eq!(metadata["retracts"], noted["item"], "{metadata}");
     assert_eq!(metadata["moved"], true, "{metadata}");
     world.undo(edit);
     world.until_conclusions("b-trusted", &[]);

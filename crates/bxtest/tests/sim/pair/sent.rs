@@ -1,6 +1,6 @@
 //! What left in a run, in the form in which two runs are compared.
 
-use bxwire::{EditId, SessionId};
+use bxwire::SessionId;
 use memoryd::sync::{
     config::Role,
     naming,
@@ -40,7 +40,7 @@ impl Life {
                 session,
                 names,
             } => {
-                let begin = |name| format!("message to {session}: {} ", self.name(name));
+                let begin = |name| format!("message to {session}: {name} ");
                 names.iter().map(|name| (*role, begin(name))).collect()
             }
             Request::FindConclusions {
@@ -85,7 +85,7 @@ impl Life {
                 .iter()
                 .map(|message| Sent {
                     role,
-                    what: format!("message to {session}: {}", self.message(message)),
+                    what: format!("message to {session}: {}", Self::message(message)),
                     of: message
                         .origin
                         .clone()
@@ -110,7 +110,7 @@ impl Life {
         }
     }
 
-    fn message(&self, message: &Message) -> String {
+    fn message(message: &Message) -> String {
         let Message {
             item: _,
             part,
@@ -121,26 +121,6 @@ impl Life {
             origin,
             retracts,
         } = message;
-        let name = self.name(name);
-        let retracts = retracts.as_ref().map(|of| (self.name(&of.name), of.moved));
         format!("{name} {part} {peer} {created_at} {origin:?} {retracts:?} `{content}`")
-    }
-
-    /// An edit by its place among those of its session: its number counts those of all.
-    fn name(&self, name: &str) -> String {
-        let (edit, part) = name.split_once('-').unwrap_or((name, "0"));
-        let Ok(id) = edit.parse::<EditId>() else {
-            return name.into();
-        };
-        let of = self.world.edits.iter().find(|edit| edit.id == id);
-        let of = of.expect("an edit of this run");
-        if let Some(undone) = of.undoes {
-            return format!("undo of {}", self.name(&format!("{undone}-{part}")));
-        }
-        let mut ranks = self.edits.iter().filter_map(|(at, edits)| {
-            let rank = edits.iter().position(|edit| *edit == id)?;
-            Some(format!("edit {rank} of session {at}, {part}"))
-        });
-        ranks.next().unwrap_or_else(|| format!("{:?}", of.changes))
     }
 }

@@ -49,6 +49,7 @@ impl World {
             let opened = Line::Opened {
                 at: self.now,
                 installation: "i".into(),
+                key: Some("key".into()),
             };
             self.ledger_disk.push(ledger_line(&opened));
         }

@@ -23,6 +23,7 @@ impl Sent {
         let line = Line::Opened {
             at: Millis(0),
             installation: "i".into(),
+            key: None,
         };
         ledger.apply(&line).unwrap();
         Self {

@@ -11,7 +11,13 @@ use crate::sync::{config::Role, decide::SkipReason, naming::HonchoSession};
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Line {
     /// The first line. What ended before it is never sent.
-    Opened { at: Millis, installation: String },
+    Opened {
+        at: Millis,
+        installation: String,
+        /// What fleet messages are named with; it never leaves this machine. A ledger of an older program has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+    },
     /// With a step that older programs do not know it is written as `decided2`: to them it is newer, not broken.
     #[serde(alias = "decided2")]
     Decided(Decided),

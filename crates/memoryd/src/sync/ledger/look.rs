@@ -66,13 +66,15 @@ impl Ledger {
         self.entries.get(item)
     }
 
-    /// What the message of a step is called in its Honcho session. Each step of an edit has a name of its own, since
-    /// each note is taken back by itself.
+    /// What the message of a step is called in its Honcho session, the same at each try and look-up. Each step of an
+    /// edit has a name of its own, since each note is taken back by itself.
     #[must_use]
     pub fn name(&self, step: &StepRef) -> String {
-        match step.step {
-            0 => step.item.to_string(),
-            part => format!("{}-{part}", step.item),
+        match (self.names.get(step), step.step) {
+            (Some(name), _) => name.clone(),
+            // A turn; or an edit in a ledger without a key.
+            (None, 0) => step.item.to_string(),
+            (None, part) => format!("{}-{part}", step.item),
         }
     }
 

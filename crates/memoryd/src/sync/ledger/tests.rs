@@ -5,10 +5,15 @@ use bxwire::Label;
 use super::*;
 
 fn opened() -> Ledger {
+    opened_with(Some("a key"))
+}
+
+fn opened_with(key: Option<&str>) -> Ledger {
     let mut ledger = Ledger::default();
     let line = Line::Opened {
         at: Millis(0),
         installation: "i".into(),
+        key: key.map(str::to_owned),
     };
     ledger.apply(&line).unwrap();
     ledger
@@ -131,6 +136,57 @@ fn a_decision_with_a_later_kind_of_step_is_newer_to_older_programs_and_reads_bac
     let known = Line::Decided(turn(1));
     assert!(written(&known).starts_with(r#"{"type":"decided","#));
     assert_eq!(parse(&written(&known)).unwrap(), known);
+}
+
+/// A ledger with two notes that edit `n` wrote, the second of which was taken back, and then came back; and what its
+/// four messages are called.
+fn names(mut ledger: Ledger, n: u64) -> Vec<String> {
+    let of = |n, step| StepRef {
+        item: ItemId::Edit(bxwire::EditId(n)),
+        step,
+    };
+    let note = |n: u64, part: usize| Step::Note {
+        slot: format!("n{n}-{part}"),
+        change: part,
+        from: None,
+    };
+    let edits = [
+        (n, vec![note(n, 0), note(n, 1)]),
+        (n + 1, vec![Step::Retract { of: of(n, 1) }]),
+        (n + 2, vec![note(n, 1)]),
+    ];
+    for (edit, steps) in edits {
+        let item = ItemId::Edit(bxwire::EditId(edit));
+        let decided = Decided {
+            item,
+            steps,
+            ..turn(1)
+        };
+        ledger.apply(&Line::Decided(decided)).unwrap();
+    }
+    let all = [of(n, 0), of(n, 1), of(n + 1, 0), of(n + 2, 0)];
+    all.iter().map(|step| ledger.name(step)).collect()
+}
+
+#[test]
+fn a_fleet_messages_name_is_its_own_and_tells_nothing_of_other_sessions_edits() {
+    let known = names(opened(), 1);
+    let distinct: BTreeSet<_> = known.iter().collect();
+    assert_eq!(distinct.len(), 4, "{known:?}");
+    let hex = |name: &String| name.len() == 16 && name.bytes().all(|b| b.is_ascii_hexdigit());
+    assert!(known.iter().all(hex), "{known:?}");
+    // Ten edits of other sessions later, and in a second reading of the ledger.
+    assert_eq!(names(opened(), 11), known);
+    assert_ne!(names(opened_with(Some("another")), 1), known);
+}
+
+#[test]
+fn a_ledger_without_a_key_is_read_and_tells_notes_apart_all_the_same() {
+    let line =
+        parse(r#"{"type":"opened","at":"1970-01-01T00:00:00Z","installation":"i"}"#).unwrap();
+    let mut ledger = Ledger::default();
+    ledger.apply(&line).unwrap();
+    assert_eq!(names(ledger, 7), ["e7", "e7-1", "e8", "e9"]);
 }
 
 #[test]

@@ -26,6 +26,7 @@ impl Bench {
         let opened = Line::Opened {
             at: Millis(0),
             installation: "i".into(),
+            key: None,
         };
         ledger.apply(&opened).unwrap();
         Self {

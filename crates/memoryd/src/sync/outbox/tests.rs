@@ -36,6 +36,7 @@ fn with_cards(count: u64) -> Outbox {
     let opened = Line::Opened {
         at: Millis(0),
         installation: "i".into(),
+        key: None,
     };
     ledger.apply(&opened).unwrap();
     let mut outbox = Outbox::new(config(), ledger, 1);
@@ -166,6 +167,7 @@ fn what_a_look_before_a_send_tells_counts_for_what_waits_in_that_session() {
     let opened = Line::Opened {
         at: Millis(0),
         installation: "i".into(),
+        key: None,
     };
     ledger.apply(&opened).unwrap();
     let mut outbox = Outbox::new(config(), ledger, 1);
