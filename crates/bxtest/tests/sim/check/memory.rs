@@ -259,10 +259,12 @@ impl World {
             let lines = may.iter().zip(card);
             may.len() == card.len()
                 && lines.into_iter().all(|(may, line)| {
-                    let purged = line
-                        .rsplit_once(' ')
-                        .map(|(_, id)| format!("[purged {id}]"));
-                    may == line || purged.as_ref() == Some(may)
+                    let purged = match line.strip_prefix("card of ") {
+                        Some(id) => *may == format!("[purged {id}]"),
+                        // Of all cards, so whoever had it first.
+                        None => is_marker(may),
+                    };
+                    may == line || purged
                 })
         };
         assert!(may.iter().any(is), "the card is {card:?} and not {may:?}");
