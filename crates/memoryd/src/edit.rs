@@ -199,13 +199,14 @@ pub struct Card {
 }
 
 impl Card {
-    /// A card that Honcho holds; the edits tell which of them wrote it, if one did.
+    /// A card that Honcho holds; the edits tell which of them wrote it, if one did. What none knows, since it was purged
+    /// or Honcho has made something else of it, came from `last`, the session whose card was sent last.
     #[must_use]
-    pub fn held(lines: Vec<String>, edits: &[Edit]) -> Self {
+    pub fn held(lines: Vec<String>, edits: &[Edit], last: Option<SessionId>) -> Self {
         let changes = edits.iter().rev().flat_map(|edit| &edit.changes);
         let mut cards = changes.filter_map(Change::card_after);
         let known = cards.find(|card| card.lines == lines);
-        let from = known.and_then(|card| card.from.clone());
+        let from = known.map_or(last, |card| card.from.clone());
         Self { lines, from }
     }
 

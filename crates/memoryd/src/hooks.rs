@@ -9,7 +9,7 @@ use bxwire::{
     links::control::{self, OwnerDecision, SyncAction, Why},
 };
 
-use crate::{denied::Denied, edit::Edit, facts, logs::Logs, store::Store};
+use crate::{denied::Denied, edit::Edit, facts, logs::Logs, store::Store, sync::outbox::LastCard};
 
 /// The Honcho half, as the local half sees it.
 pub trait SyncHooks: Send + Sync {
@@ -41,11 +41,11 @@ pub trait SyncHooks: Send + Sync {
     /// # Errors
     /// [`Denied`]: nobody can say now.
     fn deletes(&self, id: &str) -> Result<bool, Denied>;
-    /// The edit whose card is the last to be sent and was not yet.
+    /// Where the owner's card is.
     ///
     /// # Errors
     /// [`Denied`]: nobody can say now.
-    fn card_open(&self) -> Result<Option<ItemId>, Denied>;
+    fn last_card(&self) -> Result<LastCard, Denied>;
     fn decide(&self, session: &SessionId, decision: OwnerDecision) -> control::Reply;
     /// Ends within a second or two; called once.
     fn stop(&self);
@@ -119,8 +119,8 @@ impl SyncHooks for NoHoncho {
         Ok(false)
     }
 
-    fn card_open(&self) -> Result<Option<ItemId>, Denied> {
-        Ok(None)
+    fn last_card(&self) -> Result<LastCard, Denied> {
+        Ok(LastCard::Sent(None))
     }
 
     fn decide(&self, _: &SessionId, _: OwnerDecision) -> control::Reply {

@@ -28,7 +28,7 @@ use memoryd::{
         decide::WaitReason,
         ledger::{self, Ledger, Line, Step, StepRef},
         naming,
-        outbox::{LoadError, Outbox, Outcome, Task},
+        outbox::{LastCard, LoadError, Outbox, Outcome, Task},
         request::{Failure, Request},
         texts,
     },

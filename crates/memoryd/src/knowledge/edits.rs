@@ -147,16 +147,23 @@ fn honchos(
     }])
 }
 
-/// The card as Honcho holds it, as far as it may be kept: inert lines, and none in which a key is recognised.
+/// The card as Honcho holds it, as far as it may be kept: inert lines, and none in which a key is recognised. `last`: the
+/// session whose card was sent last.
 #[must_use]
-pub fn held_card(lines: &[String], memory: &Memory, refuser: &Refuser) -> Card {
+pub fn held_card(
+    lines: &[String],
+    last: Option<SessionId>,
+    memory: &Memory,
+    refuser: &Refuser,
+) -> Card {
     let keeps = |raw: &&String, line: &str| {
         let secret = |text: &str| matches!(refuser.check(text), Outcome::Secret(_));
         !line.is_empty() && !secret(raw) && !secret(line)
     };
     let kept = lines.iter().map(|raw| (raw, clean(raw)));
     let kept = kept.filter(|(raw, line)| keeps(raw, line));
-    Card::held(kept.map(|(_, line)| line).collect(), memory.edits())
+    let kept = kept.map(|(_, line)| line).collect();
+    Card::held(kept, memory.edits(), last)
 }
 
 /// The edit that `facts profile` becomes when it replaces the card. `before`: as Honcho holds it, or will.

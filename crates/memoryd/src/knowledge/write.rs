@@ -3,7 +3,7 @@
 
 use bxsanitize::Refuser;
 use bxwire::{
-    EditId, ItemId,
+    EditId, ItemId, SessionId,
     links::memory_tools::{Caller, Reply},
 };
 
@@ -15,7 +15,7 @@ use crate::{
     plan::{Rules, may_change_facts},
     recall::{Queries, Reader},
     service::{Service, denied_reply},
-    sync::naming,
+    sync::{naming, outbox::LastCard},
     undo::{on_card, replaces_card, undo},
 };
 
@@ -126,8 +126,13 @@ impl Service {
 
     fn card_now(&self) -> Result<Before, Denied> {
         // Asked first: what is sent meanwhile is what Honcho holds then.
-        let Some(ItemId::Edit(id)) = self.hooks.card_open()? else {
-            return self.knowledge.facts.card().map(Before::Honcho);
+        let id = match self.hooks.last_card()? {
+            LastCard::Open(ItemId::Edit(id)) => id,
+            LastCard::Open(ItemId::Turn { .. }) => return Err(Denied::CardBusy),
+            LastCard::Sent(whose) => {
+                let lines = self.knowledge.facts.card()?;
+                return Ok(Before::Honcho(lines, whose));
+            }
         };
         let edit = self.store.edit(id).ok_or(Denied::CardBusy)?;
         let card = edit.changes.into_iter().find_map(|change| match change {
@@ -173,8 +178,8 @@ impl Undoing {
 
 /// The card that is replaced.
 enum Before {
-    /// As Honcho holds it.
-    Honcho(Vec<String>),
+    /// As Honcho holds it, and whose card was sent last.
+    Honcho(Vec<String>, Option<SessionId>),
     /// As it will be there once everything is sent.
     Edit(Card),
 }
@@ -183,7 +188,7 @@ impl Before {
     fn card(self, memory: &Memory, refuser: &Refuser) -> Card {
         match self {
             Self::Edit(card) => card,
-            Self::Honcho(lines) => edits::held_card(&lines, memory, refuser),
+            Self::Honcho(lines, last) => edits::held_card(&lines, last, memory, refuser),
         }
     }
 }

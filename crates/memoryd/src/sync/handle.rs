@@ -24,6 +24,7 @@ use bxwire::{
 
 use super::{
     config::Role,
+    outbox::LastCard,
     request::{Answer, Failure},
 };
 
@@ -43,7 +44,7 @@ pub(super) enum Letter {
     /// The name of a session's last Honcho session.
     Session(SessionId, SyncSender<Option<String>>),
     /// Answered once every edit so far is decided.
-    Card(SyncSender<Option<ItemId>>),
+    Card(SyncSender<LastCard>),
     /// Whether the conclusion with this id of Honcho's is about to be deleted.
     Deletes(String, SyncSender<bool>),
     Called(u64, Result<Answer, Failure>),
@@ -217,9 +218,9 @@ impl Handle {
         self.answered(Letter::Notices).unwrap_or_default()
     }
 
-    /// The edit whose card is the last to be sent and was not yet; `None`: nobody says.
+    /// Where the owner's card is; `None`: nobody says.
     #[must_use]
-    pub fn card_open(&self) -> Option<Option<ItemId>> {
+    pub fn last_card(&self) -> Option<LastCard> {
         self.answered(Letter::Card)
     }
 

@@ -9,7 +9,7 @@ use bxwire::{
     links::control::{self, OwnerDecision, SyncAction},
 };
 
-use super::{config::Role, handle::Handle, made};
+use super::{config::Role, handle::Handle, made, outbox::LastCard};
 use crate::{denied::Denied, edit::Edit, facts, hooks::SyncHooks, logs::Logs, store::Store};
 
 /// Reads the keys again; an error is a line for the log.
@@ -81,8 +81,8 @@ impl SyncHooks for WithHoncho {
         self.handle.deletes(id).ok_or(Denied::HonchoAway)
     }
 
-    fn card_open(&self) -> Result<Option<ItemId>, Denied> {
-        self.handle.card_open().ok_or(Denied::CardBusy)
+    fn last_card(&self) -> Result<LastCard, Denied> {
+        self.handle.last_card().ok_or(Denied::CardBusy)
     }
 
     fn decide(&self, session: &SessionId, decision: OwnerDecision) -> control::Reply {

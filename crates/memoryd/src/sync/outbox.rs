@@ -28,7 +28,7 @@ use super::{
     space::{self, Lane, Made, Outage, Space},
 };
 use crate::edit::{Change, Edit};
-pub use task::{Event, Load, LoadError, Outcome, Task, TurnBrief, Undecided};
+pub use task::{Event, LastCard, Load, LoadError, Outcome, Task, TurnBrief, Undecided};
 
 /// Most messages in one request.
 /// Source: recorded, `crates/honcho-local/fixtures/recorded/21-messages-empty-batch.json` and its like.
@@ -243,16 +243,19 @@ impl Outbox {
         }
     }
 
-    /// The card edit that is the last to be sent and was not yet; an error: one is not decided yet.
+    /// Where the owner's card is.
     ///
     /// # Errors
-    /// That it is not known.
-    pub fn card_open(&self) -> Result<Option<&ItemId>, Undecided> {
+    /// An edit of it is not decided yet.
+    pub fn last_card(&self) -> Result<LastCard, Undecided> {
         let card = |change: &Change| matches!(change, Change::Carded { .. });
         let mut waiting = self.edits.iter().flat_map(|(edit, _)| &edit.changes);
         match waiting.any(card) {
             true => Err(Undecided),
-            false => Ok(self.ledger.card_open()),
+            false => Ok(match self.ledger.card_open() {
+                Some(item) => LastCard::Open(item.clone()),
+                None => LastCard::Sent(self.ledger.card_whose().cloned()),
+            }),
         }
     }
 

@@ -37,7 +37,7 @@ use super::{
     handle::{Handle, INBOX_MAX, Letter, Question, StartError},
     honcho::{CALL_GRACE_MS, Honcho},
     ledger::{self, Ledger, Line, StepRef},
-    outbox::{Event, Load, LoadError, Outbox, Outcome, Task},
+    outbox::{Event, LastCard, Load, LoadError, Outbox, Outcome, Task},
     request::{Answer, Failure, Request},
     review, status, texts,
 };
@@ -198,8 +198,8 @@ struct Worker {
     abandoned: usize,
     /// A log could not be read; said once.
     unreadable: bool,
-    /// Who waits to hear which card is still to be sent; no more than memoryd has connections.
-    cards: Vec<SyncSender<Option<ItemId>>>,
+    /// Who waits to hear where the card is; no more than memoryd has connections.
+    cards: Vec<SyncSender<LastCard>>,
 }
 
 impl Worker {
@@ -226,10 +226,10 @@ impl Worker {
             }
         }
         if !self.cards.is_empty()
-            && let Ok(open) = self.outbox.card_open()
+            && let Ok(last) = self.outbox.last_card()
         {
             for answer in self.cards.drain(..) {
-                let _ = answer.try_send(open.cloned());
+                let _ = answer.try_send(last.clone());
             }
         }
         let now = self.clock.now();

@@ -226,3 +226,40 @@ fn a_card_of_a_session_that_became_secret_is_withdrawn_and_never_sent() {
     assert_eq!(card(&world), ["Lives in Bergen"]);
     assert_eq!(asked(&world, "PUT", "/card"), 1);
 }
+
+#[test]
+fn a_card_of_a_purged_session_is_asked_about_like_any_other_of_its_words() {
+    let world = World::new();
+    let replaced = |n, line| {
+        let session = session(n);
+        done(
+            &world,
+            Caller {
+                session,
+                ..caller()
+            },
+            profile(&[line]),
+        )
+        .2
+    };
+    world.turn(&session(1), 1);
+    replaced(1, "Lives in Oslo");
+    until_card(&world, &["Lives in Oslo"]);
+    // The next one never arrives, so that the purge finds the first at Honcho, and no longer in memory.
+    world.broker_says(&session(2), SECRET);
+    replaced(2, "Lives in Bergen");
+    world.until("a withdrawal", |sync| sync.workspaces[0].withdrawn == 1);
+    world.purge_log(&session(1));
+    world.control(&control::Request::MemoryPurge {
+        session: session(1),
+        confirm: true,
+    });
+    let third = replaced(3, "Lives in Rome").expect("an edit");
+    until_card(&world, &["Lives in Rome"]);
+    assert!(preview(&world, third).contains("Lives in Rome → Lives in Oslo"));
+    world.broker_says(&session(1), SECRET);
+    world.undo(third);
+    let sync = world.settle();
+    assert_eq!(sync.workspaces[0].withdrawn, 2, "{sync:?}");
+    assert_eq!(card(&world), ["Lives in Rome"]);
+}

@@ -123,16 +123,16 @@ impl World {
             _ => None,
         };
         self.read_edits();
-        match self.outbox.as_ref()?.card_open().ok()?.cloned() {
-            Some(item) => self
+        match self.outbox.as_ref()?.last_card().ok()? {
+            LastCard::Open(item) => self
                 .edits
                 .iter()
                 .find(|edit| ItemId::Edit(edit.id) == item)
                 .and_then(after),
-            None if self.honcho.down => None,
-            None => {
+            LastCard::Sent(_) if self.honcho.down => None,
+            LastCard::Sent(whose) => {
                 let held = self.honcho.spaces[&Role::Trusted].card.clone();
-                Some(Card::held(held, &self.edits))
+                Some(Card::held(held, &self.edits, whose))
             }
         }
     }

@@ -191,15 +191,8 @@ impl World {
             }
             Request::Conclude { content, .. } => from.extend(self.session_of_text(content)),
             Request::SetCard { lines, .. } => {
-                // FIXME: a card that Honcho was left with when its session was purged is nobody's from then on: an
-                // undo that brings it back asks brokerd about no session.
-                let purged = |id: &SessionId| {
-                    let mut sessions = self.sessions.iter();
-                    sessions.any(|session| session.id == *id && session.purged)
-                };
                 self.check_newest_card();
-                let whose = lines.iter().filter_map(|line| self.session_of_text(line));
-                from.extend(whose.filter(|id| !purged(id)));
+                from.extend(lines.iter().filter_map(|line| self.session_of_text(line)));
             }
             _ => {}
         }

@@ -191,6 +191,14 @@ impl Ledger {
         .map(|(_, item)| item)
     }
 
+    /// The session whose words the last replacement of the card is that was sent.
+    #[must_use]
+    pub fn card_whose(&self) -> Option<&SessionId> {
+        let (order, step) = self.card_sent?;
+        let item = self.items.get(usize::try_from(order).ok()?)?.clone();
+        self.whose(&StepRef { item, step })
+    }
+
     /// Whether a step that deletes the conclusion with this id is to be sent and was not yet.
     #[must_use]
     pub fn deletes(&self, id: &str) -> bool {

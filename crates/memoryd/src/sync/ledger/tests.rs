@@ -232,7 +232,9 @@ fn an_older_card_is_not_sent_after_a_newer_one() {
         }],
     };
     assert!(!ledger.is_old_card(&step(&one)));
+    assert_eq!(ledger.card_whose(), None);
     ledger.apply(&sent(&two)).unwrap();
+    assert_eq!(ledger.card_whose(), two.from.as_ref());
     assert_eq!(ledger.card_open(), Some(&one.item));
     assert!(ledger.is_old_card(&step(&one)) && !ledger.is_old_card(&step(&two)));
     assert_eq!(ledger.last_sent(Role::Trusted), None, "nothing to look for");

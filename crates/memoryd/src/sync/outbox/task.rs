@@ -48,6 +48,15 @@ pub enum LoadError {
     Unreadable,
 }
 
+/// Where the owner's card is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LastCard {
+    /// This edit's is the last to be sent, and was not yet.
+    Open(ItemId),
+    /// At Honcho; whose words the last one is that was sent there.
+    Sent(Option<SessionId>),
+}
+
 /// An edit is not decided yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Undecided;
