@@ -305,7 +305,7 @@ fn answer(request: &Request) -> Answer {
         Request::AddMessages { messages, .. } => Answer::Created(
             messages
                 .iter()
-                .map(|_| "an id of some length".into())
+                .map(|message| format!("{}-{}", message.name.replace('/', "-"), message.part))
                 .collect(),
         ),
         _ => Answer::Done,
