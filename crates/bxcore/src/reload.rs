@@ -23,7 +23,7 @@ impl Reloads {
     pub fn ended(&self, outcome: Result<&str, impl Actionable + 'static>) {
         let refused = outcome.as_ref().err().map(|error| Notice {
             text: format!(
-                "the configuration that runs is older than the file, which was not taken at {}: {}",
+                "the configuration that runs is older than the file, which was not taken over at {}: {}",
                 Millis::now(),
                 why(&report::line(error, None))
             ),

@@ -39,9 +39,14 @@ pub fn run(dirs: &Dirs, session: &SessionId, yes: bool) -> Result<Exit, Failure>
             return Ok((false, lines));
         }
         memory::changed(dirs, &request(true)).inspect_err(|failure| {
-            if matches!(failure, Failure::Unreachable { .. }) {
-                out::say("the log is emptied; memoryd does the rest when it is back");
-            }
+            out::say(match failure {
+                Failure::Unreachable { .. } => {
+                    "the log is emptied; memoryd does the rest when it is back"
+                }
+                _ => {
+                    "the log is emptied; memoryd does the rest with the next turn or edit, or when this is run again"
+                }
+            });
         })
     })
 }

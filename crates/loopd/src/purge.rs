@@ -40,7 +40,7 @@ pub fn purge(daemon: &Daemon, id: &SessionId) -> Result<TurnEvent, Refused> {
         emptied.map_err(|_| {
             Refused::new(
                 "full",
-                "nothing was removed: the session's log cannot be written",
+                "the session's log is as it was: it cannot be written",
             )
             .with_runbook(runbook::APPEND_FAILED.anchor())
         })?;

@@ -114,6 +114,7 @@ impl Service {
 
     /// Brings the index up to the logs and the journal. The indexing thread's work.
     pub fn catch_up(&self) {
+        self.store.take_out_purged();
         let memory = self
             .throw_away_purged()
             .and_then(|()| self.catch_up_memory());
@@ -132,9 +133,8 @@ impl Service {
         match logs {
             Ok(pass) => {
                 trouble.extend(pass.errors.iter().map(noticed));
-                pass.purged
-                    .iter()
-                    .for_each(|session| self.finish_purge(session));
+                let failed = pass.purged.iter().map(|session| self.finish_purge(session));
+                trouble.extend(failed.filter_map(Result::err));
             }
             Err(error) => trouble.push(noticed(&error)),
         }
@@ -159,15 +159,34 @@ impl Service {
     }
 
     /// loopd has emptied the session's log, and whoever asked for that may not have come to ask for the rest.
-    fn finish_purge(&self, session: &SessionId) {
+    fn finish_purge(&self, session: &SessionId) -> Result<(), Notice> {
         if self.store.with(|memory| memory.purged(session)).is_some() {
-            return;
+            return Ok(());
         }
         let made = self.write(|memory, _, _, at| purge::plan(memory, session, at));
         match made {
             Ok(written) => tracing::info!(edit = %written.edit.id, "purged a session"),
-            Err(error) => tracing::error!("cannot purge a session: {}", report::actionable(&error)),
+            Err(error) => {
+                return Err(Notice {
+                    text: format!(
+                        "the session {session} is purged in its log and not yet in memory: {}",
+                        report::line(&error, None)
+                    ),
+                    runbook: error.runbook().map(|entry| entry.anchor().into()),
+                });
+            }
         }
+        Ok(())
+    }
+
+    /// Whether something could not be taken in, or taken out, and has to be tried again.
+    fn is_behind(&self) -> bool {
+        self.is_in_trouble() || self.store.is_unpurged()
+    }
+
+    fn is_in_trouble(&self) -> bool {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        !trouble.is_empty()
     }
 
     fn catch_up_memory(&self) -> Result<(), IndexError> {
@@ -233,7 +252,8 @@ impl Service {
             .store
             .with(|memory| index::of_memory(memory.contents(), Some(&subjects)));
         match self.index.take_edit(edit.id, &subjects, &rows) {
-            Ok(true) => {}
+            Ok(true) if !self.is_behind() => {}
+            Ok(true) => self.wake(),
             Ok(false) => self.wake(),
             Err(error) => self.index_failed(&error),
         }
@@ -242,7 +262,10 @@ impl Service {
 
     /// An index that fails is caught up later; nobody waits for it.
     fn index_failed(&self, error: &IndexError) {
-        let notice = noticed(error);
+        self.failed(noticed(error));
+    }
+
+    fn failed(&self, notice: Notice) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if !trouble.contains(&notice) {
             tracing::warn!("{}", shown(&notice));
@@ -306,7 +329,13 @@ impl Service {
 
     fn updated(&self, session: &SessionId, turn: u64) {
         match self.index.take_session(&self.logs, session) {
-            Ok(true) => self.finish_purge(session),
+            Ok(true) => {
+                if let Err(notice) = self.finish_purge(session) {
+                    self.failed(notice);
+                }
+            }
+            // What failed before may be done now.
+            Ok(false) if self.is_behind() => self.wake(),
             Ok(false) => {}
             Err(error) => self.index_failed(&error),
         }
@@ -448,7 +477,13 @@ impl Service {
         let limits = *self.limits.read().unwrap_or_else(PoisonError::into_inner);
         let query = Query::read(arguments, limits).map_err(RecallError::Denied)?;
         let mut others = Vec::new();
-        if self.filling.load(Ordering::SeqCst) || self.index.is_stale() {
+        if self.is_in_trouble() {
+            others.push(
+                "The index is not up to date (`bxctl status` says why): something may be missing, or no longer so."
+                    .to_owned(),
+            );
+            self.wake();
+        } else if self.filling.load(Ordering::SeqCst) || self.index.is_stale() {
             others.push("The index is being filled: more may be found in a moment.".to_owned());
         }
         let holds_key = matches!(self.store.check(&arguments.query), Outcome::Secret(_));
@@ -555,7 +590,7 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sessions")).unwrap();
         std::fs::create_dir(folder.path().join("index.sqlite")).unwrap();
-        let (service, _woken) = service(folder.path());
+        let (service, woken) = service(folder.path());
         service.catch_up();
         let session = SessionId::new("20260131", [1; 12]).unwrap();
         service.updated(&session, 1);
@@ -567,8 +602,29 @@ pub(crate) mod tests {
             "{line}"
         );
         std::fs::remove_dir(folder.path().join("index.sqlite")).unwrap();
+        // The next turn, edit or recall has it tried again, whatever became of its own part.
+        while woken.try_recv().is_ok() {}
+        service.updated(&session, 2);
+        assert!(woken.try_recv().is_ok());
+        let arguments = tools::Recall {
+            query: "anything".into(),
+            k: None,
+            since: None,
+            until: None,
+            untrusted: None,
+            class: None,
+        };
+        let reader = Reader::session(
+            Label::PRIVATE,
+            bxwire::Audience::Owner {},
+            recall::Asker::Usual,
+        );
+        let recall = || service.recall(&arguments, reader).unwrap().text;
+        assert!(recall().contains("not up to date"), "{}", recall());
+        assert!(woken.try_recv().is_ok());
         service.catch_up();
         assert!(service.notices().is_empty());
+        assert!(!recall().contains("not up to date"));
     }
 
     #[test]

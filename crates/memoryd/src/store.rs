@@ -62,6 +62,8 @@ pub struct Written {
     pub edit: Edit,
     /// Files that do not show it yet; they are written as soon as the disk lets us.
     pub behind: Vec<String>,
+    /// The journal still holds texts that were purged; they go as soon as the disk lets us.
+    pub unpurged: bool,
 }
 
 /// What `accept` does or would do.
@@ -154,6 +156,20 @@ impl Store {
     ) -> Result<Edit, Denied> {
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         plan(&self.lock().memory, &rules.0, &rules.1)
+    }
+
+    /// Whether the journal still holds texts that were purged.
+    #[must_use]
+    pub fn is_unpurged(&self) -> bool {
+        self.lock().unpurged
+    }
+
+    /// Tries again to take such texts out, if there are any.
+    pub fn take_out_purged(&self) {
+        let mut inner = self.lock();
+        if inner.unpurged {
+            inner.take_out_purged();
+        }
     }
 
     /// Takes over what was changed by hand; without `confirm` only says what that would be.
@@ -338,7 +354,12 @@ impl Inner {
         if self.unpurged || edit.changes.iter().any(|change| change.purges().is_some()) {
             self.take_out_purged();
         }
-        Ok(Written { edit, behind })
+        let unpurged = self.unpurged;
+        Ok(Written {
+            edit,
+            behind,
+            unpurged,
+        })
     }
 
     /// Writes the journal anew without the texts that were purged, if it still holds any.

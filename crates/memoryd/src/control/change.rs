@@ -77,6 +77,16 @@ impl Service {
             }
             let before = self.store.with(|memory| memory.purged(session));
             return match self.write(|memory, _, _, at| purge::plan(memory, session, at)) {
+                Ok(written) if written.unpurged => Refused::new(
+                    "not-yet-done",
+                    format!(
+                        "{} purges the session, and memory/journal.jsonl still holds its texts: it cannot be written anew \
+                         now. memoryd does that with the next turn or edit; `bxctl status` says until when",
+                        written.edit.id
+                    ),
+                )
+                .with_runbook(runbook::APPEND_FAILED.anchor())
+                .into(),
                 Ok(written) => made(&written.edit),
                 // It was carried out when loopd said that the log is empty.
                 Err(WriteError::Denied(_)) if before.is_some() => {

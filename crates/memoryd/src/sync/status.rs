@@ -294,11 +294,13 @@ fn taken_back(outbox: &Outbox, made: &StepRef) -> Option<ItemId> {
 }
 
 fn roles(outbox: &Outbox, entry: &Entry) -> Vec<&'static str> {
-    let mut roles: Vec<_> = steps(entry)
-        .filter_map(|(step, _)| outbox.ledger().place(&step))
-        .map(|place| place.role.name())
-        .collect();
-    roles.dedup();
+    let mut roles = Vec::new();
+    for place in steps(entry).filter_map(|(step, _)| outbox.ledger().place(&step)) {
+        let role = place.role.name();
+        if !roles.contains(&role) {
+            roles.push(role);
+        }
+    }
     roles
 }
 
