@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use bxcore::append::{self, BadLine};
+use bxcore::{
+    append::{self, BadLine},
+    sealed,
+};
 use bxwire::{Cause, Label, SessionId, links::session_state::SessionState};
 use serde::{Deserialize, Serialize};
 
@@ -293,6 +296,10 @@ impl Labels {
 /// # Errors
 /// [`BadLine::Newer`], [`BadLine::Corrupt`].
 pub fn read_line(line: &str) -> Result<Record, BadLine> {
+    // Lines of older programs have no checksum.
+    if sealed::is_sealed(line) {
+        sealed::check(line).map_err(|broken| BadLine::Corrupt(broken.to_string()))?;
+    }
     read_typed(line, &Record::TYPES)
 }
 

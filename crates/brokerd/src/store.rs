@@ -11,6 +11,7 @@ use bxcore::{
     clock::Millis,
     daemon, report,
     runbook::{self, Runbook},
+    sealed,
 };
 use bxwire::{Cause, Label, SessionId, links::session_state::SessionState};
 use serde::Serialize;
@@ -153,6 +154,7 @@ impl Store {
                 at: Millis::now().to_string(),
                 record,
             });
+            let line = line.map(|line| sealed::seal(&line));
             if !line.is_some_and(|line| self.sessions.append(&mut file, &line)) {
                 lock(&self.labels).failed(&joined);
                 return Err(Unwritten {

@@ -1,5 +1,5 @@
 //! A JSON line with a checksum as its last member, so that a changed bit on the disk is found. Used for
-//! memoryd's journal and ledger.
+//! memoryd's journal and ledger and for brokerd's labels.
 
 /// A line whose checksum is missing or does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -15,6 +15,12 @@ const TAIL_BYTES: usize = 10;
 pub fn seal(object: &str) -> String {
     let open = object.strip_suffix('}').unwrap_or(object);
     format!("{open}{MEMBER}{:08x}\"}}", crc32fast::hash(open.as_bytes()))
+}
+
+/// Whether a line has a checksum at all, whether or not it fits: in a text a quotation mark has a backslash before it.
+#[must_use]
+pub fn is_sealed(line: &str) -> bool {
+    line.contains(MEMBER)
 }
 
 /// Checks a line's checksum. The line itself, checksum included, is the JSON to read.
@@ -63,6 +69,7 @@ mod tests {
     fn a_line_without_a_seal_is_broken() {
         for line in ["", "{}", r#"{"a":1}"#, r#"{"crc":"00000000"}"#] {
             assert_eq!(check(line), Err(BrokenSeal), "{line}");
+            assert!(!is_sealed(line));
         }
     }
 }

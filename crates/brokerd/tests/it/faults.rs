@@ -159,6 +159,29 @@ fn a_bad_or_newer_line_stops_the_start_with_its_number() {
 }
 
 #[test]
+fn a_label_that_was_lowered_on_the_disk_stops_the_start() {
+    let world = World::new("");
+    let daemon = world.start();
+    world.call(&Call::read(&session(1), "inbox/letter.txt"));
+    daemon.kill();
+    let path = world.file("sessions.jsonl");
+    let whole = fs::read_to_string(&path).unwrap();
+    let lowered = whole.replace("\"untrusted\":true", "\"untrusted\":false");
+    assert_ne!(lowered, whole);
+    fs::write(&path, lowered).unwrap();
+    let ended = world.home.try_start("brokerd", |_| {}).unwrap_err();
+    assert_eq!(ended.status.code(), Some(74));
+    assert!(ended.stderr.contains("checksum"), "{}", ended.stderr);
+    // A line of an older program has none.
+    let without = whole
+        .lines()
+        .map(|line| format!("{}}}\n", line.split(",\"crc\":").next().unwrap()));
+    fs::write(&path, without.collect::<String>()).unwrap();
+    let _daemon = world.start();
+    assert_eq!(world.state(&session(1)), seen(Label::UNLABELLED));
+}
+
+#[test]
 fn a_stop_ends_a_waiting_call_in_time() {
     let world = World::new("[tools.read_file]\npolicy = \"ask\"");
     let daemon = world.start();
