@@ -62,8 +62,6 @@ pub struct Written {
     pub edit: Edit,
     /// Files that do not show it yet; they are written as soon as the disk lets us.
     pub behind: Vec<String>,
-    /// The journal still holds texts that were purged; they go as soon as the disk lets us.
-    pub unpurged: bool,
 }
 
 /// What `accept` does or would do.
@@ -354,12 +352,7 @@ impl Inner {
         if self.unpurged || edit.changes.iter().any(|change| change.purges().is_some()) {
             self.take_out_purged();
         }
-        let unpurged = self.unpurged;
-        Ok(Written {
-            edit,
-            behind,
-            unpurged,
-        })
+        Ok(Written { edit, behind })
     }
 
     /// Writes the journal anew without the texts that were purged, if it still holds any.

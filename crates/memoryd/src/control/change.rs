@@ -75,25 +75,19 @@ impl Service {
                 .with_runbook(runbook::SESSION_PURGED.anchor())
                 .into();
             }
+            self.store.take_out_purged();
             let before = self.store.with(|memory| memory.purged(session));
-            return match self.write(|memory, _, _, at| purge::plan(memory, session, at)) {
-                Ok(written) if written.unpurged => Refused::new(
-                    "not-yet-done",
-                    format!(
-                        "{} purges the session, and memory/journal.jsonl still holds its texts: it cannot be written anew \
-                         now. memoryd does that with the next turn or edit; `bxctl status` says until when",
-                        written.edit.id
-                    ),
-                )
-                .with_runbook(runbook::APPEND_FAILED.anchor())
-                .into(),
-                Ok(written) => made(&written.edit),
+            let edit = match self.write(|memory, _, _, at| purge::plan(memory, session, at)) {
+                Ok(written) => Some(written.edit),
                 // It was carried out when loopd said that the log is empty.
                 Err(WriteError::Denied(_)) if before.is_some() => {
-                    let edit = before.and_then(|edit| self.store.edit(edit));
-                    edit.as_ref().map_or(NOTHING, made)
+                    before.and_then(|edit| self.store.edit(edit))
                 }
-                Err(error) => service::refused(&error).into(),
+                Err(error) => return service::refused(&error).into(),
+            };
+            return match edit {
+                Some(edit) if self.store.is_unpurged() => unpurged(edit.id).into(),
+                edit => edit.as_ref().map_or(NOTHING, made),
             };
         }
         // Before loopd empties anything: the edit that follows may have to change that file.
@@ -135,6 +129,16 @@ const NOTHING: Reply = Reply::Change {
     lines: Vec::new(),
     edit: None,
 };
+
+/// A purge whose texts the journal still holds.
+fn unpurged(edit: EditId) -> Refused {
+    let entry = runbook::APPEND_FAILED.anchor();
+    let text = format!(
+        "{edit} purges the session, and memory/journal.jsonl still holds its texts: it cannot be written anew now. memoryd \
+         does that with the next turn or edit; `bxctl status` says until when"
+    );
+    Refused::new(entry, text).with_runbook(entry)
+}
 
 /// A change that was made.
 fn made(edit: &Edit) -> Reply {
