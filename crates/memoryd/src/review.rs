@@ -120,11 +120,16 @@ pub fn promote(
         [one] if held(one) => *one,
         [_] => return Err(Denied::Argument("that note is not held back")),
         [] => {
-            if let Some(by) = promoted(memory, named) {
-                return Err(Denied::Promoted {
-                    note: named.into(),
-                    by,
-                });
+            let edit = edit.and_then(|edit| memory.edit(edit));
+            let wrote = edit.iter().flat_map(|edit| &edit.changes);
+            let wrote = wrote
+                .filter(|change| change.puts_back())
+                .map(Change::subject);
+            for note in std::iter::once(named).chain(wrote) {
+                if let Some(by) = promoted(memory, note) {
+                    let note = note.into();
+                    return Err(Denied::Promoted { note, by });
+                }
             }
             if memory.contents().text_of(named).is_some() {
                 return Err(Denied::Argument("that is an entry of identity, not a note"));

@@ -80,6 +80,11 @@ impl ToolResult {
             ["not be reached", "not reach", "unreachable", "unreached"]
                 .iter()
                 .any(|words| lower.contains(words))
+                || ["not searched:", "not asked", "the index is "]
+                    .iter()
+                    .any(|words| lower.starts_with(words))
+                || lower.ends_with(": unavailable")
+                || lower.ends_with("; ask again")
         };
         let nothing = |line: &String| {
             let lower = line.to_lowercase();

@@ -42,11 +42,14 @@ pub fn context(section: &mut Section<'_>) -> ContextConfig {
 /// Reads `tools`: which of [`TOOLS`] the model gets; all when it is not there.
 #[must_use]
 pub fn tools(section: &mut Section<'_>) -> BTreeSet<&'static str> {
-    if !section.has("tools") {
+    let given = section.has("tools");
+    // Read in any case, so that it counts among the known keys.
+    let names = section.strings("tools");
+    if !given {
         return TOOLS.into();
     }
     let mut chosen = BTreeSet::new();
-    for name in section.strings("tools") {
+    for name in names {
         match TOOLS.iter().find(|known| **known == name) {
             Some(known) => {
                 chosen.insert(*known);

@@ -256,6 +256,7 @@ fn what_is_not_a_held_note_is_not_promoted() {
         (turn.as_str(), "turns are not promoted"),
         ("u3", "an entry of identity, not a note"),
         ("n4", "n4 is promoted already, by e5"),
+        ("e4", "n4 is promoted already, by e5"),
     ] {
         match promote(&world, named, true) {
             Reply::Refused(refused) => {
