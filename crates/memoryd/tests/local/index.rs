@@ -60,7 +60,7 @@ fn a_deleted_index_and_a_broken_one_are_rebuilt_with_their_labels() {
     world.log(&session(), 1, Label::UNLABELLED, "the boiler page", "read");
     world.updated(&session(), 1);
     world.done(&note("the boiler man is called Ann"));
-    world.op(caller(SECRET, "owner"), &note("the boiler code is 77"));
+    world.op(caller(SECRET, "owner"), &note("the boiler code is oak"));
     let wanted = wait_for("the first pass", || {
         let found = world.recall(caller(SECRET, "owner"), "boiler");
         (!found.0.contains("being filled")).then_some(found)
@@ -80,7 +80,7 @@ fn a_deleted_index_and_a_broken_one_are_rebuilt_with_their_labels() {
         });
         let (text, label) = world.recall(owner(), "boiler");
         assert!(
-            text.contains("[memory-tainted]") && !text.contains("77"),
+            text.contains("[memory-tainted]") && !text.contains("oak"),
             "{text}"
         );
         assert_eq!(label, Label::UNLABELLED);
