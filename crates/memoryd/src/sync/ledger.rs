@@ -397,4 +397,4 @@ impl Ledger {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -5,7 +5,7 @@ use bxwire::{ItemId, Label, SessionId};
 use super::*;
 use crate::sync::{
     config::tests::config,
-    ledger::{Decided, Line, SentStep, StepRef},
+    ledger::{Decided, Line, SentStep, StepRef, tests::opened_with},
     naming::HonchoSession,
 };
 
@@ -19,13 +19,7 @@ struct Sent {
 
 impl Sent {
     fn new() -> Self {
-        let mut ledger = Ledger::default();
-        let line = Line::Opened {
-            at: Millis(0),
-            installation: "i".into(),
-            key: None,
-        };
-        ledger.apply(&line).unwrap();
+        let ledger = opened_with(None);
         Self {
             health: Health::new(&ledger),
             ledger,

@@ -8,7 +8,8 @@ fn opened() -> Ledger {
     opened_with(Some("a key"))
 }
 
-fn opened_with(key: Option<&str>) -> Ledger {
+/// A ledger with its first line alone.
+pub fn opened_with(key: Option<&str>) -> Ledger {
     let mut ledger = Ledger::default();
     let line = Line::Opened {
         at: Millis(0),

@@ -5,7 +5,10 @@ use bxwire::{Label, SessionId};
 use super::*;
 use crate::{
     edit::KeptLocal,
-    sync::{config::tests::config, ledger::SentStep},
+    sync::{
+        config::tests::config,
+        ledger::{SentStep, tests::opened_with},
+    },
 };
 
 const BRIEF: EditBrief = EditBrief {
@@ -22,16 +25,9 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let mut ledger = Ledger::default();
-        let opened = Line::Opened {
-            at: Millis(0),
-            installation: "i".into(),
-            key: None,
-        };
-        ledger.apply(&opened).unwrap();
         Self {
             config: config(),
-            ledger,
+            ledger: opened_with(None),
             next: 1,
         }
     }

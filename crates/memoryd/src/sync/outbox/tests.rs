@@ -5,7 +5,7 @@ use bxwire::{Class, EditId, Label};
 use super::*;
 use crate::{
     edit::{By, Card},
-    sync::config::tests::config,
+    sync::{config::tests::config, ledger::tests::opened_with},
 };
 
 fn carded(n: u64) -> Edit {
@@ -32,14 +32,7 @@ fn carded(n: u64) -> Edit {
 
 /// An outbox with so many cards to send.
 fn with_cards(count: u64) -> Outbox {
-    let mut ledger = Ledger::default();
-    let opened = Line::Opened {
-        at: Millis(0),
-        installation: "i".into(),
-        key: None,
-    };
-    ledger.apply(&opened).unwrap();
-    let mut outbox = Outbox::new(config(), ledger, 1);
+    let mut outbox = Outbox::new(config(), opened_with(None), 1);
     let brief = EditBrief {
         secret_text: false,
         excluded: false,
@@ -163,14 +156,7 @@ fn what_a_look_before_a_send_tells_counts_for_what_waits_in_that_session() {
             seen,
         }))
     };
-    let mut ledger = Ledger::default();
-    let opened = Line::Opened {
-        at: Millis(0),
-        installation: "i".into(),
-        key: None,
-    };
-    ledger.apply(&opened).unwrap();
-    let mut outbox = Outbox::new(config(), ledger, 1);
+    let mut outbox = Outbox::new(config(), opened_with(None), 1);
     let now = Millis(1);
     // As far as the next question to brokerd.
     let asked = |outbox: &mut Outbox| {
