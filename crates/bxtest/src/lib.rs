@@ -42,6 +42,24 @@ pub fn wait_for<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Another agent of the fleet, as far as a Honcho sees one: a client of a workspace that is there.
+///
+/// # Panics
+/// When that Honcho does not answer.
+#[must_use]
+pub fn other_agent(url: &str, workspace: &str) -> roncho::blocking::Client {
+    let client = roncho::blocking::Client::builder()
+        .without_config_file()
+        .base_url(url)
+        .workspace_id(workspace)
+        .build()
+        .expect("a client");
+    client
+        .get_or_create_workspace(&roncho::WorkspaceCreate::new(workspace))
+        .expect("a workspace");
+    client
+}
+
 /// A folder with `config/`, `state/` and `run/`, gone at the end of the test.
 #[derive(Debug)]
 pub struct Home {

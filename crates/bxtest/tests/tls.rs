@@ -19,7 +19,7 @@ use bxwire::{
 };
 use honcho_local::{Options, Server};
 use model_local::Behaviour;
-use roncho::{MessageCreate, WorkspaceCreate, blocking::Client as Roncho};
+use roncho::{MessageCreate, blocking::Client as Roncho};
 
 const ANSWER_MS_MAX: Duration = Duration::from_secs(20);
 const DAEMONS: [&str; 3] = ["memoryd", "brokerd", "loopd"];
@@ -71,16 +71,7 @@ impl World {
 
     /// Another agent's, over a plain connection.
     fn roncho(&self, workspace: &str) -> Roncho {
-        let client = Roncho::builder()
-            .without_config_file()
-            .base_url(self.honcho.url())
-            .workspace_id(workspace)
-            .build()
-            .expect("a client");
-        client
-            .get_or_create_workspace(&WorkspaceCreate::new(workspace))
-            .expect("a workspace");
-        client
+        bxtest::other_agent(&self.honcho.url(), workspace)
     }
 
     fn turn(&self, text: &str) -> (SessionId, TurnEvent) {
@@ -113,14 +104,7 @@ impl World {
     }
 
     fn recall(&self, query: &str) -> String {
-        let arguments = Recall {
-            query: query.into(),
-            k: None,
-            since: None,
-            until: None,
-            untrusted: None,
-            class: None,
-        };
+        let arguments = Recall::of(query);
         let socket = self.home.dirs.control_socket("memoryd");
         let mut client = Client::<Control>::connect(&socket, ANSWER_MS_MAX).expect("memoryd");
         match client.call(&control::Request::MemoryRecall { arguments }) {

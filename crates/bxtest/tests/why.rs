@@ -17,7 +17,7 @@ use bxwire::{
         turns::{self, TurnEvent, Turns},
     },
 };
-use roncho::{ConclusionCreate, blocking::Client as Roncho, models::ConclusionBatchCreate};
+use roncho::{ConclusionCreate, models::ConclusionBatchCreate};
 use serde_json::Value;
 
 const GARDEN: usize = 0;
@@ -48,14 +48,7 @@ fn learned() -> (Fleet, SessionId) {
 
 /// The id at the end of the first line of kitchen's recall that begins like a conclusion's hit.
 fn recalled(fleet: &Fleet, query: &str) -> String {
-    let arguments = Recall {
-        query: query.into(),
-        k: None,
-        since: None,
-        until: None,
-        untrusted: None,
-        class: None,
-    };
+    let arguments = Recall::of(query);
     let answer = fleet.agents[KITCHEN].control("memoryd", &Request::MemoryRecall { arguments });
     let Ok(Reply::Recalled { text, .. }) = answer else {
         panic!("{answer:?}");
@@ -119,12 +112,7 @@ fn what_was_sent_leads_back_to_the_tool_call_its_labels_and_its_place_in_the_log
 #[test]
 fn what_honcho_derived_itself_is_said_to_be_that() {
     let (fleet, session) = learned();
-    let client = Roncho::builder()
-        .without_config_file()
-        .base_url(fleet.server().url())
-        .workspace_id("garden-trusted")
-        .build()
-        .expect("a client");
+    let client = bxtest::other_agent(&fleet.server().url(), "garden-trusted");
     let create = ConclusionCreate::new("owner likes to ride a tandem", OWNER, OWNER)
         .with_session_id(session.as_str());
     client

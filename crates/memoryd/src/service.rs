@@ -606,14 +606,7 @@ pub(crate) mod tests {
         while woken.try_recv().is_ok() {}
         service.updated(&session, 2);
         assert!(woken.try_recv().is_ok());
-        let arguments = tools::Recall {
-            query: "anything".into(),
-            k: None,
-            since: None,
-            until: None,
-            untrusted: None,
-            class: None,
-        };
+        let arguments = tools::Recall::of("anything");
         let reader = Reader::session(
             Label::PRIVATE,
             bxwire::Audience::Owner {},

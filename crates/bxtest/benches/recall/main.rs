@@ -83,14 +83,14 @@ fn run(size: u64) -> Result<(), String> {
         Client::<MemoryTools>::connect(&home.dirs.memory_tools_socket(), ANSWER_MS_MAX)
             .map_err(|error| report::actionable(&error))?;
     // It has looked whether anything is missing.
-    let arguments = asked("anything");
+    let arguments = Recall::of("anything");
     wait_for("the index", || match recall(&mut client, &arguments) {
         Ok((_, text)) if text.contains("being filled") => None,
         other => Some(other),
     })?;
     for (name, words) in QUERIES {
         let words: Vec<_> = words.iter().map(|at| filled::word(*at)).collect();
-        let arguments = asked(&words.join(" "));
+        let arguments = Recall::of(words.join(" "));
         let (mut recalls, mut floors) = (Vec::new(), Vec::new());
         let begun = Instant::now();
         while recalls.len() < RUNS_MIN || begun.elapsed() < RUNS_FOR {
@@ -111,17 +111,6 @@ fn run(size: u64) -> Result<(), String> {
 fn least(times: &[Duration]) -> f64 {
     let least = times.iter().min().copied().unwrap_or_default();
     least.as_secs_f64() * 1000.0
-}
-
-fn asked(query: &str) -> Recall {
-    Recall {
-        query: query.into(),
-        k: None,
-        since: None,
-        until: None,
-        untrusted: None,
-        class: None,
-    }
 }
 
 fn recall(

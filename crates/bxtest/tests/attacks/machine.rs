@@ -275,14 +275,7 @@ fn at_22_a_link_planted_at_the_index_is_taken_away_and_what_it_leads_to_stays() 
 
 /// What the owner's own recall finds.
 fn found(world: &World, query: &str) -> String {
-    let arguments = Recall {
-        query: query.into(),
-        k: None,
-        since: None,
-        until: None,
-        untrusted: None,
-        class: None,
-    };
+    let arguments = Recall::of(query);
     let request = control::Request::MemoryRecall { arguments };
     format!("{:?}", world.control(GARDEN, &request))
 }

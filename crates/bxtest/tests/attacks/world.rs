@@ -19,7 +19,7 @@ use bxwire::{
     log::Record,
 };
 use model_local::{Behaviour, Reply};
-use roncho::{MessageCreate, WorkspaceCreate, blocking::Client as Roncho};
+use roncho::{MessageCreate, blocking::Client as Roncho};
 use serde_json::{Value, json};
 
 /// The agents' places.
@@ -214,16 +214,7 @@ impl World {
     // ---- what others do ------------------------------------------------------------------------------
 
     pub fn roncho(&self, workspace: &str) -> Roncho {
-        let client = Roncho::builder()
-            .without_config_file()
-            .base_url(self.fleet.server().url())
-            .workspace_id(workspace)
-            .build()
-            .expect("a client");
-        client
-            .get_or_create_workspace(&WorkspaceCreate::new(workspace))
-            .expect("a workspace");
-        client
+        bxtest::other_agent(&self.fleet.server().url(), workspace)
     }
 
     /// A fleet note as any agent's memoryd writes it.

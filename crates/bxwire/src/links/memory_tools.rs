@@ -122,6 +122,21 @@ pub struct Recall {
     pub class: Option<crate::Class>,
 }
 
+impl Recall {
+    /// The query alone, and whatever is usual for the rest.
+    #[must_use]
+    pub fn of(query: impl Into<String>) -> Self {
+        Self {
+            query: query.into(),
+            k: None,
+            since: None,
+            until: None,
+            untrusted: None,
+            class: None,
+        }
+    }
+}
+
 /// The `ask_memory` tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -48,14 +48,7 @@ fn requests(into: &mut Samples) {
         MemoryPromote => [Request::MemoryPromote { note: "n4".into(), confirm: true }],
         MemoryAccept => [Request::MemoryAccept { confirm: true }],
         MemoryRecall => [Request::MemoryRecall {
-            arguments: Recall {
-                query: "bike".into(),
-                k: None,
-                since: None,
-                until: None,
-                untrusted: None,
-                class: None,
-            },
+            arguments: Recall::of("bike"),
         }],
         MemoryAsk => [Request::MemoryAsk {
             arguments: AskMemory {

@@ -381,14 +381,7 @@ fn memory_tool_messages(into: &mut Samples) {
             },
             Request::Recall {
                 caller: Caller { speaker: None, ..caller() },
-                arguments: Recall {
-                    query: "bike".into(),
-                    k: None,
-                    since: None,
-                    until: None,
-                    untrusted: None,
-                    class: None,
-                },
+                arguments: Recall::of("bike"),
             },
         ],
         AskMemory => [

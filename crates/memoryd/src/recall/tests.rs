@@ -10,14 +10,7 @@ use crate::{
 };
 
 fn ask(query: &str) -> Recall {
-    Recall {
-        query: query.into(),
-        k: None,
-        since: None,
-        until: None,
-        untrusted: None,
-        class: None,
-    }
+    Recall::of(query)
 }
 
 fn reader(class: Class, audience: Audience) -> Reader {

@@ -229,14 +229,7 @@ impl World {
 }
 
 pub fn ask(query: &str) -> Recall {
-    Recall {
-        query: query.into(),
-        k: None,
-        since: None,
-        until: None,
-        untrusted: None,
-        class: None,
-    }
+    Recall::of(query)
 }
 
 pub fn session() -> SessionId {

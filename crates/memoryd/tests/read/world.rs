@@ -14,8 +14,8 @@ use bxwire::{
 };
 use honcho_local::{Options, Record as Asked, Server};
 use roncho::{
-    ConclusionCreate, MessageCreate, PeerCreate, SessionCreate, WorkspaceCreate,
-    blocking::Client as Roncho, models::ConclusionBatchCreate,
+    ConclusionCreate, MessageCreate, PeerCreate, SessionCreate, blocking::Client as Roncho,
+    models::ConclusionBatchCreate,
 };
 use serde_json::{Map, Value, json};
 
@@ -123,16 +123,7 @@ impl World {
     // ---- what others wrote ---------------------------------------------------------------------------
 
     pub fn roncho(&self, workspace: &str) -> Roncho {
-        let client = Roncho::builder()
-            .without_config_file()
-            .base_url(self.honcho().url())
-            .workspace_id(workspace)
-            .build()
-            .expect("a client");
-        client
-            .get_or_create_workspace(&WorkspaceCreate::new(workspace))
-            .expect("a workspace");
-        client
+        bxtest::other_agent(&self.honcho().url(), workspace)
     }
 
     /// Threads of memoryd with this name.
@@ -342,14 +333,7 @@ pub fn caller(label: Label, audience: Audience) -> Caller {
 }
 
 pub fn ask(query: &str) -> Recall {
-    Recall {
-        query: query.into(),
-        k: None,
-        since: None,
-        until: None,
-        untrusted: None,
-        class: None,
-    }
+    Recall::of(query)
 }
 
 /// Metadata of nothing in particular.

@@ -8,9 +8,7 @@ use bxwire::{
     links::memory::{Before, Reply, Request},
 };
 use honcho_local::{Fault, Rule};
-use roncho::{
-    ConclusionCreate, PeerCreate, WorkspaceCreate, blocking::Client, models::ConclusionBatchCreate,
-};
+use roncho::{ConclusionCreate, PeerCreate, models::ConclusionBatchCreate};
 use serde_json::json;
 
 use crate::world::{CLEAN, SECRET, Said, UNTRUSTED, World, owner, session, speaker};
@@ -26,16 +24,7 @@ const HELD_UP: Duration = Duration::from_secs(15);
 
 /// A fact as Honcho may have derived it.
 pub fn conclude(world: &World, peer: &str, text: &str) {
-    let client = Client::builder()
-        .without_config_file()
-        .base_url(world.honcho().url())
-        .workspace_id("b-trusted")
-        .build()
-        .expect("a client");
-    let workspace = WorkspaceCreate::new("b-trusted");
-    client
-        .get_or_create_workspace(&workspace)
-        .expect("a workspace");
+    let client = bxtest::other_agent(&world.honcho().url(), "b-trusted");
     client.peer(&PeerCreate::new(peer)).expect("a peer");
     let create = ConclusionCreate::new(text, peer, peer);
     client

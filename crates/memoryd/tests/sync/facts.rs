@@ -218,14 +218,7 @@ fn the_owner_chooses_the_tools() {
     assert_eq!(names(&world), ["ask_memory", "facts", "memory", "recall"]);
     let world = World::with("tools = [\"facts\"]\n");
     assert_eq!(names(&world), ["facts", "memory"]);
-    let arguments = Recall {
-        query: "x".into(),
-        k: None,
-        since: None,
-        until: None,
-        untrusted: None,
-        class: None,
-    };
+    let arguments = Recall::of("x");
     let caller = caller();
     match ask(&world, &Request::Recall { caller, arguments }) {
         Reply::Denied { text } => assert!(text.contains("honcho.tools"), "{text}"),

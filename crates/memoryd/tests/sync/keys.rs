@@ -103,14 +103,7 @@ fn asked_with(world: &World) -> Vec<Option<String>> {
     controls.forget_requests();
     let recall = Request::Recall {
         caller: caller(),
-        arguments: Recall {
-            query: "drum".into(),
-            k: None,
-            since: None,
-            until: None,
-            untrusted: None,
-            class: None,
-        },
+        arguments: Recall::of("drum"),
     };
     let ask_memory = Request::AskMemory {
         caller: caller(),
