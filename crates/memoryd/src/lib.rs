@@ -4,6 +4,7 @@
 pub mod accept;
 pub mod config;
 pub mod control;
+pub mod current;
 pub mod denied;
 pub mod edit;
 pub mod facts;

@@ -10,24 +10,18 @@ use roncho::models::chat::ReasoningLevel;
 
 use super::reads::Client;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Able {
+    #[default]
     Unknown,
     There,
     Missing,
 }
 
 /// What is known of it. `client` is of the agent's own trusted workspace.
+#[derive(Default)]
 pub struct WorkspaceChat {
     known: Mutex<Able>,
-}
-
-impl Default for WorkspaceChat {
-    fn default() -> Self {
-        Self {
-            known: Mutex::new(Able::Unknown),
-        }
-    }
 }
 
 impl WorkspaceChat {

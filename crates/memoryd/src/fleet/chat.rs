@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel},
     },
@@ -23,11 +23,12 @@ use super::{
     able::{Able, WorkspaceChat},
     config::ReadLimits,
     hits::set_in,
-    reads::{Client, Current},
+    reads::Client,
     service::{ReadKeys, stays_here},
     slots::{CHATS_MAX, Slots},
 };
 use crate::{
+    current::Current,
     recall::{Answer, Reader, tag},
     sync::{
         config::{HonchoConfig, Role},
@@ -49,7 +50,7 @@ struct Place {
     /// The owner's peer and the agent's.
     peers: Vec<String>,
     workspace: String,
-    client: Current,
+    client: Current<Client>,
 }
 
 struct Shared {
@@ -214,6 +215,7 @@ impl Chats {
                 Some(Reasoning::Low) => ReasoningLevel::Low,
             },
             queue: Mutex::new(places.iter().cloned().enumerate().collect()),
+            no_workspace_chat: OnceLock::new(),
             over: Arc::default(),
             end,
         });
@@ -301,6 +303,8 @@ struct Job {
     question: String,
     level: ReasoningLevel,
     queue: Mutex<VecDeque<(usize, Arc<Place>)>>,
+    /// Found out once, by the first chat.
+    no_workspace_chat: OnceLock<bool>,
     /// Nobody waits any more.
     over: Arc<AtomicBool>,
     end: Instant,
@@ -332,15 +336,14 @@ impl Job {
     fn chat(&self, place: &Place, deadline: Instant) -> Result<Option<String>, Failure> {
         let client = place.client.get();
         let ask = |peer| client.chat(peer, &self.question, self.level, deadline);
-        if !self.shared.has_no_workspace_chat() {
+        let missing = || self.shared.has_no_workspace_chat();
+        if !self.no_workspace_chat.get_or_init(missing) {
             let reply = ask(None);
             match reply.as_ref().map_err(Failure::status) {
-                // Another Honcho than it was, or nobody has written to that workspace yet.
-                Err(Some(status @ (404 | 405))) => {
-                    if self.shared.find_out() != Able::Missing {
-                        return if status == 404 { Ok(None) } else { reply };
-                    }
-                }
+                // Another Honcho than it was.
+                Err(Some(404 | 405)) if self.shared.find_out() == Able::Missing => {}
+                // Nobody has written to that workspace yet.
+                Err(Some(404)) => return Ok(None),
                 _ => return reply,
             }
         }

@@ -2,10 +2,7 @@
 //! lacks. Called by `source`, `chat` and `able` on threads of their own; creates nothing, and an error keeps a kind
 //! and a status.
 
-use std::{
-    sync::{Arc, PoisonError, RwLock},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bxcore::{http, secrets::Secret};
 use roncho::models::{
@@ -29,26 +26,6 @@ pub struct Client {
     /// Of the workspace.
     url: String,
     key: Option<Secret>,
-}
-
-/// The client to call with now: a new key makes a new one.
-pub struct Current(RwLock<Arc<Client>>);
-
-impl Current {
-    #[must_use]
-    pub fn new(client: Client) -> Self {
-        Self(RwLock::new(Arc::new(client)))
-    }
-
-    #[must_use]
-    pub fn get(&self) -> Arc<Client> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Every call from now on is this one's.
-    pub fn replace(&self, client: Client) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(client);
-    }
 }
 
 impl Client {

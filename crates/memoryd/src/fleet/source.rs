@@ -20,9 +20,10 @@ use super::{
     config::ReadLimits,
     hits::{self, Author, Conclusion, Message, Own, Place, Retracted},
     mark,
-    reads::{Client, Current},
+    reads::Client,
 };
 use crate::{
+    current::Current,
     recall::{Hit, Query, interleave},
     sync::request::Failure,
 };
@@ -121,7 +122,7 @@ enum State {
 /// A source and its thread.
 pub struct Source {
     pub spec: Spec,
-    client: Arc<Current>,
+    client: Arc<Current<Client>>,
     state: Arc<Mutex<State>>,
     inbox: SyncSender<Letter>,
 }
@@ -204,7 +205,7 @@ fn short(name: &str) -> &str {
 
 struct Worker {
     spec: Spec,
-    client: Arc<Current>,
+    client: Arc<Current<Client>>,
     state: Arc<Mutex<State>>,
     inbox: Receiver<Letter>,
     /// Whose notes the last search could not look up, if it failed there.

@@ -5,7 +5,7 @@ use std::{
     collections::VecDeque,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, PoisonError,
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread,
@@ -28,6 +28,7 @@ use super::{
     client::Client,
 };
 use crate::{
+    current::Current,
     logs::Logs,
     store::Store,
     sync::{config::HonchoConfig, handle::Sessions, naming, request::Failure},
@@ -79,7 +80,7 @@ struct Shared {
     logs: Logs,
     broker: PathBuf,
     sessions: Sessions,
-    client: RwLock<Arc<Client>>,
+    client: Current<Client>,
     /// By session, the newest last.
     held: Mutex<VecDeque<(SessionId, Known)>>,
     down: Mutex<Option<Millis>>,
@@ -118,7 +119,7 @@ impl Context {
             return Ok(Self::none());
         }
         let shared = Arc::new(Shared {
-            client: RwLock::new(Arc::new(client(config, key))),
+            client: Current::new(client(config, key)),
             config: config.clone(),
             store,
             logs,
@@ -147,13 +148,8 @@ impl Context {
     /// A new key.
     pub fn reload(&self, key: Option<&Secret>) {
         if let Some(parts) = &self.0 {
-            let new = Arc::new(client(&parts.shared.config, key));
-            let mut client = parts
-                .shared
-                .client
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            *client = new;
+            let new = client(&parts.shared.config, key);
+            parts.shared.client.replace(new);
         }
     }
 
@@ -267,7 +263,7 @@ impl Shared {
 
     /// Asks what Honcho wrote up of a session, and holds it.
     fn summary(&self, session: &SessionId, honchos: &str) {
-        let client = self.client();
+        let client = self.client.get();
         if let Some(summary) = self.came(client.summary(honchos)) {
             let summary = summary.filter(|summary| !self.is_secret(summary));
             self.keep(session, |known| {
@@ -314,7 +310,7 @@ impl Shared {
         let query: String = text.chars().take(QUERY_CHARS_MAX).collect();
         let mut facts = Vec::new();
         if !query.trim().is_empty() {
-            let found = self.came(self.client().facts(&query, FACTS_MAX))?;
+            let found = self.came(self.client.get().facts(&query, FACTS_MAX))?;
             facts.extend(found.into_iter().map(|fact| fact.text));
             facts.retain(|fact| !self.is_secret(fact));
         }
@@ -376,11 +372,6 @@ impl Shared {
 
     fn is_secret(&self, text: &str) -> bool {
         matches!(self.store.check(text), Outcome::Secret(_))
-    }
-
-    fn client(&self) -> Arc<Client> {
-        let client = self.client.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&client)
     }
 
     fn known(&self, session: &SessionId) -> Known {

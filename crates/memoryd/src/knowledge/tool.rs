@@ -1,10 +1,7 @@
 //! The tool `facts`, as far as it reads; `write` does the rest: what Honcho concluded about the owner in the agent's own trusted workspace.
 //! Called by memoryd's service on a connection's thread, which waits for one call with a limit.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::collections::BTreeSet;
 
 use bxcore::secrets::Secret;
 use bxsanitize::neutralise;
@@ -12,6 +9,7 @@ use bxwire::{Cause, Class, Label, links::memory_tools::FactsOp};
 
 use super::client::{Client, Fact, Found};
 use crate::{
+    current::Current,
     denied::Denied,
     fleet::{hits::set_in, service::stays_here},
     recall::{Answer, Reader, tag},
@@ -39,7 +37,7 @@ pub struct Facts(Option<Parts>);
 
 struct Parts {
     config: HonchoConfig,
-    client: RwLock<Arc<Client>>,
+    client: Current<Client>,
 }
 
 /// Why there is no answer.
@@ -62,15 +60,14 @@ impl Facts {
     pub fn new(config: &HonchoConfig, key: Option<&Secret>) -> Self {
         Self(Some(Parts {
             config: config.clone(),
-            client: RwLock::new(Arc::new(client(config, key))),
+            client: Current::new(client(config, key)),
         }))
     }
 
     /// A new key.
     pub fn reload(&self, key: Option<&Secret>) {
         if let Some(parts) = &self.0 {
-            let new = Arc::new(client(&parts.config, key));
-            *parts.client.write().unwrap_or_else(PoisonError::into_inner) = new;
+            parts.client.replace(client(&parts.config, key));
         }
     }
 
@@ -132,7 +129,7 @@ impl Facts {
                 "Not asked: what is known of the owner, which others who read this session may not see.",
             ));
         }
-        let client = parts.client();
+        let client = parts.client.get();
         let found = match arguments {
             FactsOp::Search { query, k } => {
                 let wanted = k.map_or(FACTS, |k| usize::try_from(k).unwrap_or(FACTS_MAX));
@@ -165,7 +162,7 @@ impl Facts {
     /// [`Denied::HonchoAway`].
     pub fn conclusion(&self, id: &str) -> Result<Option<Found>, Denied> {
         let parts = self.0.as_ref().ok_or(Denied::HonchoAway)?;
-        parts.client().conclusion(id).map_err(away)
+        parts.client.get().conclusion(id).map_err(away)
     }
 
     /// What is configured; `None`: no Honcho.
@@ -180,13 +177,7 @@ impl Facts {
     /// [`Denied::HonchoAway`].
     pub fn card(&self) -> Result<Vec<String>, Denied> {
         let parts = self.0.as_ref().ok_or(Denied::HonchoAway)?;
-        parts.client().card().map_err(away)
-    }
-}
-
-impl Parts {
-    fn client(&self) -> Arc<Client> {
-        Arc::clone(&self.client.read().unwrap_or_else(PoisonError::into_inner))
+        parts.client.get().card().map_err(away)
     }
 }
 
