@@ -130,7 +130,7 @@ impl Session {
         }
     }
 
-    /// Whether the disk lacks anything of this.
+    /// Whether the disk has all of this.
     fn is_durable(&self) -> bool {
         self.durable.is_some_and(|durable| {
             durable.label.covers(self.label)

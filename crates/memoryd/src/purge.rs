@@ -81,10 +81,7 @@ pub fn besides(memory: &Memory, session: &SessionId, purge: &Edit) -> Vec<String
     };
     let mut lines = Vec::new();
     let carded = contents.carded().and_then(|edit| memory.edit(edit));
-    let changes = carded
-        .into_iter()
-        .flat_map(|edit| edit.changes.iter().rev());
-    let card = changes.filter_map(Change::card_after).next();
+    let card = carded.and_then(|edit| edit.changes.iter().rev().find_map(Change::card_after));
     let of_it = |line: &String| told.contains_key(&(CARD.to_owned(), line.clone()));
     if let (Some(edit), Some(card)) = (carded, card)
         && card.lines.iter().any(of_it)

@@ -57,6 +57,8 @@ pub struct Service {
     filling: AtomicBool,
     /// What the last pass over index and logs could not do.
     trouble: Mutex<Vec<Notice>>,
+    /// Some of it may be done at the next try; a log that cannot be read stays so until somebody looks at it.
+    behind: AtomicBool,
     /// When it became ready.
     pub(crate) since: Millis,
 }
@@ -88,6 +90,7 @@ impl Service {
             reloads: Reloads::default(),
             filling: AtomicBool::new(true),
             trouble: Mutex::new(Vec::new()),
+            behind: AtomicBool::new(false),
             since: Millis::now(),
         };
         (service, woken)
@@ -130,14 +133,17 @@ impl Service {
             }
         }
         let mut trouble: Vec<_> = memory.err().iter().map(noticed).collect();
+        let mut unreadable = Vec::new();
         match logs {
             Ok(pass) => {
-                trouble.extend(pass.errors.iter().map(noticed));
+                unreadable.extend(pass.errors.iter().map(noticed));
                 let failed = pass.purged.iter().map(|session| self.finish_purge(session));
                 trouble.extend(failed.filter_map(Result::err));
             }
             Err(error) => trouble.push(noticed(&error)),
         }
+        self.behind.store(!trouble.is_empty(), Ordering::SeqCst);
+        trouble.extend(unreadable);
         let mut last = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         // One cause can stop both halves.
         trouble.dedup();
@@ -164,29 +170,19 @@ impl Service {
             return Ok(());
         }
         let made = self.write(|memory, _, _, at| purge::plan(memory, session, at));
-        match made {
-            Ok(written) => tracing::info!(edit = %written.edit.id, "purged a session"),
-            Err(error) => {
-                return Err(Notice {
-                    text: format!(
-                        "the session {session} is purged in its log and not yet in memory: {}",
-                        report::line(&error, None)
-                    ),
-                    runbook: error.runbook().map(|entry| entry.anchor().into()),
-                });
-            }
-        }
-        Ok(())
+        made.map(|written| tracing::info!(edit = %written.edit.id, "purged a session"))
+            .map_err(|error| Notice {
+                text: format!(
+                    "the session {session} is purged in its log and not yet in memory: {}",
+                    report::line(&error, None)
+                ),
+                runbook: error.runbook().map(|entry| entry.anchor().into()),
+            })
     }
 
     /// Whether something could not be taken in, or taken out, and has to be tried again.
     fn is_behind(&self) -> bool {
-        self.is_in_trouble() || self.store.is_unpurged()
-    }
-
-    fn is_in_trouble(&self) -> bool {
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        !trouble.is_empty()
+        self.behind.load(Ordering::SeqCst) || self.store.is_unpurged()
     }
 
     fn catch_up_memory(&self) -> Result<(), IndexError> {
@@ -253,8 +249,7 @@ impl Service {
             .with(|memory| index::of_memory(memory.contents(), Some(&subjects)));
         match self.index.take_edit(edit.id, &subjects, &rows) {
             Ok(true) if !self.is_behind() => {}
-            Ok(true) => self.wake(),
-            Ok(false) => self.wake(),
+            Ok(_) => self.wake(),
             Err(error) => self.index_failed(&error),
         }
         self.hooks.edit_made(edit);
@@ -266,6 +261,7 @@ impl Service {
     }
 
     fn failed(&self, notice: Notice) {
+        self.behind.store(true, Ordering::SeqCst);
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if !trouble.contains(&notice) {
             tracing::warn!("{}", shown(&notice));
@@ -477,7 +473,7 @@ impl Service {
         let limits = *self.limits.read().unwrap_or_else(PoisonError::into_inner);
         let query = Query::read(arguments, limits).map_err(RecallError::Denied)?;
         let mut others = Vec::new();
-        if self.is_in_trouble() {
+        if self.behind.load(Ordering::SeqCst) {
             others.push(
                 "The index is not up to date (`bxctl status` says why): something may be missing, or no longer so."
                     .to_owned(),
@@ -618,6 +614,20 @@ pub(crate) mod tests {
         service.catch_up();
         assert!(service.notices().is_empty());
         assert!(!recall().contains("not up to date"));
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_read_is_not_tried_again_at_each_turn() {
+        let folder = tempfile::tempdir().unwrap();
+        let sessions = folder.path().join("sessions");
+        std::fs::create_dir(&sessions).unwrap();
+        std::fs::write(sessions.join("20260130-abcdefghijkl.jsonl"), "nonsense\n").unwrap();
+        let (service, woken) = service(folder.path());
+        service.catch_up();
+        assert_eq!(service.notices().len(), 1);
+        while woken.try_recv().is_ok() {}
+        service.updated(&SessionId::new("20260131", [1; 12]).unwrap(), 1);
+        assert!(woken.try_recv().is_err());
     }
 
     #[test]

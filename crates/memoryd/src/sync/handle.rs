@@ -160,9 +160,8 @@ impl Handle {
         self.tell(Letter::Rescan);
     }
 
-    /// New keys: a workspace whose key was refused is tried again.
-    /// New keys, and what may not leave. Waits for room, since nothing else would bring them back; the worker empties
-    /// its inbox at each step.
+    /// New keys, and what may not leave: a workspace whose key was refused is tried again. Waits for room, since nothing
+    /// else would bring them back; the worker empties its inbox at each step.
     pub fn reload(&self, keys: BTreeMap<Role, Secret>, refuser: Refuser) {
         let _ = self.inbox.send(Letter::Reload(keys, Arc::new(refuser)));
     }
