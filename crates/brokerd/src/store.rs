@@ -7,7 +7,7 @@ use std::{
 };
 
 use bxcore::{
-    append::{AppendError, AppendFile, OpenError},
+    append::{AppendError, AppendFile, BadLine, OpenError},
     clock::Millis,
     daemon, report,
     runbook::{self, Runbook},
@@ -105,7 +105,14 @@ impl Store {
     /// Every [`OpenError`].
     pub fn open(folder: &Path) -> Result<Self, OpenError> {
         let mut labels = Labels::default();
+        let mut sealed_before = false;
         let sessions = AppendFile::open(&folder.join("sessions.jsonl"), 0o600, |_, line| {
+            let is_sealed = sealed::is_sealed(line);
+            if sealed_before && !is_sealed {
+                // Lines of an older program come first; later, somebody took the checksum away.
+                return Err(BadLine::Corrupt("it has no checksum".into()));
+            }
+            sealed_before = is_sealed;
             labels.replay(&labels::read_line(line)?);
             Ok(())
         })?;
