@@ -197,6 +197,12 @@ impl Outbox {
         tried && !on_its_way && !idempotent
     }
 
+    /// Whether the ledger cannot be written: nothing is decided or sent.
+    #[must_use]
+    pub fn appends_fail(&self) -> bool {
+        self.appends_fail
+    }
+
     /// Turns that cannot be decided yet, and why; `None`: they are about to be.
     pub fn undecided(&self) -> impl Iterator<Item = (ItemId, Option<WaitReason>)> + '_ {
         self.undecided.iter().flat_map(|(session, turns)| {

@@ -196,6 +196,7 @@ pub fn why(outbox: &Outbox, item: &ItemId, mut facts: Vec<(String, String)>) -> 
             match waiting {
                 Some((_, Some(reason))) => format!("none yet: {}", reason.words()),
                 Some((_, None)) => "none yet".into(),
+                None if outbox.appends_fail() => "none yet: the ledger cannot be written".into(),
                 None => "none: it ended before Honcho was set up, or just now".into(),
             },
         );
@@ -342,6 +343,12 @@ pub fn notices(outbox: &Outbox, now: Millis) -> Vec<Notice> {
             runbook: Some(entry.into()),
         });
     };
+    if outbox.appends_fail() {
+        notice(
+            "the ledger cannot be written: nothing is decided, sent or deleted at Honcho".into(),
+            runbook::APPEND_FAILED.anchor(),
+        );
+    }
     for workspace in &sync.workspaces {
         if let Some(wait) = &workspace.wait
             && workspace.waiting + workspace.in_doubt > 0

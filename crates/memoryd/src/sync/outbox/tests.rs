@@ -5,7 +5,7 @@ use bxwire::{Class, EditId, Label};
 use super::*;
 use crate::{
     edit::{By, Card},
-    sync::{config::tests::config, ledger::tests::opened_with},
+    sync::{config::tests::config, ledger::tests::opened_with, status},
 };
 
 fn carded(n: u64) -> Edit {
@@ -186,4 +186,25 @@ fn what_a_look_before_a_send_tells_counts_for_what_waits_in_that_session() {
     outbox.done(says(true), now);
     let waits: Vec<_> = outbox.undecided().map(|(_, reason)| reason).collect();
     assert_eq!(waits, [Some(WaitReason::BrokerForgot)]);
+}
+
+#[test]
+fn a_ledger_that_cannot_be_written_is_said_in_status_and_why() {
+    let mut outbox = with_cards(1);
+    let now = Millis(1);
+    let told = |outbox: &Outbox| {
+        let why = status::why(outbox, &"e1".parse().unwrap(), Vec::new());
+        (status::notices(outbox, now).len(), why.facts[0].1.clone())
+    };
+    assert_eq!(told(&outbox).0, 0);
+    while !outbox.appends_fail() {
+        let outcome = match outbox.next(now) {
+            Task::Append(_) => Outcome::AppendFailed,
+            other => panic!("{other:?}"),
+        };
+        outbox.done(outcome, now);
+    }
+    let (notices, decision) = told(&outbox);
+    assert_eq!(notices, 1);
+    assert_eq!(decision, "none yet: the ledger cannot be written");
 }
